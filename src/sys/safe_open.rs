@@ -33,11 +33,9 @@ pub fn open_plain(options: &OpenOptions, path: &Path) -> io::Result<File> {
     if meta.is_file() && meta.nlink() == 1 {
         return Ok(file);
     }
-    let why = format!(
-        "{} is not a regular file with one link; remove it",
-        path.display()
-    );
-    Err(io::Error::other(why))
+    Err(io::Error::other(
+        "it is not a regular file with one link; remove it",
+    ))
 }
 
 /// Reads a text of at most `most` bytes with [`open_plain`].

@@ -21,8 +21,8 @@ use halite_wire::{Map, Value};
 const FIELDS: [&str; 10] = [
     "cmd", "tgt", "fun", "arg", "tgt_type", "ret", "jid", "kwargs", "user", "to",
 ];
-/// How far the time in a jid that a user chooses may be from now, in seconds: clients may use local time.
-const FAR: i64 = 24 * 3600;
+/// How far the time in a jid of others may be from now, in seconds: clients and stock masters may use local time.
+pub(super) const FAR: i64 = 24 * 3600;
 
 /// Handles one publish request.
 pub(crate) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result<Value, ExitError> {

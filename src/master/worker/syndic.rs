@@ -7,6 +7,7 @@
 
 use super::RequestAnswer;
 use super::context::Context;
+use super::publish::FAR;
 use super::sealed::{Opened, Sealed};
 use crate::returns::store_and_fire;
 use halite_store::keys::KeyState;
@@ -20,9 +21,6 @@ use std::collections::HashSet;
 const MOST_RETURNS: usize = 100_000;
 /// Most jobs in one request. Each may become a file.
 const MOST_JOBS: usize = 10_000;
-/// How far ahead of the clock a jid may be, in seconds: a day, because jids of stock masters are in local time. Jobs are
-/// removed by the time in their jid, so that one of the year 9999 would stay.
-const FUTURE_LIMIT: i64 = 86_400;
 
 /// Answers `_syndic_return`; if returns could not be stored, it is not acknowledged, so that they are sent
 /// again.
@@ -79,7 +77,8 @@ fn one_job(worker: &mut Context, syndic: &MinionId, mut job: Map) -> Result<(), 
         log::warn!("{syndic} sent returns for an invalid job");
         return Ok(());
     };
-    let newest = Jid::from_time(unix_now_i64() + FUTURE_LIMIT, 0);
+    // Jobs are removed by the time in their jid, so that one of the year 9999 would stay.
+    let newest = Jid::from_time(unix_now_i64() + FAR, 0);
     if jid.as_str() > newest.as_str() {
         log::warn!("{syndic} sent returns for job {jid}, which is in the future; refused");
         return Ok(());

@@ -9,6 +9,7 @@ use crate::files::MAX_CONTENT;
 use halite_sys::command::Helper;
 use halite_sys::safe_open::read_finite;
 use halite_wire::{Map, Value};
+use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
@@ -135,6 +136,16 @@ pub fn read_file(path: &str) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::other(format!("{path} is not valid UTF-8")))
 }
 
+/// Gives an open file the owner and mode of another. Not by its name: whoever may write to its directory could put
+/// a link there.
+///
+/// # Errors
+/// System errors.
+pub fn take_after(file: &File, old: &Metadata) -> io::Result<()> {
+    fchown(file, Some(old.uid()), Some(old.gid()))?;
+    file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))
+}
+
 /// Replaces a file's content, keeping its mode and owner; a new file gets the default mode. Readers see either the
 /// old or the new content, unless the file is a mount point (as in containers): then it is written in place.
 ///
@@ -160,9 +171,7 @@ pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
         .open(&temp)
         .and_then(|mut file| {
             file.write_all(content)?;
-            // By its handle: whoever may write to the directory could put a link there.
-            fchown(&file, Some(old.uid()), Some(old.gid()))?;
-            file.set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o7777))
+            take_after(&file, &old)
         })
         .and_then(|()| std::fs::rename(&temp, &target));
     if written.is_ok() {

@@ -186,6 +186,19 @@ impl Function {
     }
 }
 
+/// The functions of a module, each with the same [`Function::names`].
+pub const fn with_names<const N: usize>(
+    names: &'static [&'static str],
+    mut functions: [Function; N],
+) -> [Function; N] {
+    let mut at = 0;
+    while at < N {
+        functions[at].names = names;
+        at += 1;
+    }
+    functions
+}
+
 /// [`Function::names`] of package managers.
 pub const PACKAGES: &[&str] = &["*", "name", "names", "pkgs", "packages", "groups"];
 

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 /// Largest file of a key, in bytes.
-const LARGEST: u64 = 1 << 20;
+pub(super) const LARGEST_KEY: u64 = 1 << 20;
 
 #[derive(Debug, Default)]
 struct Listing {
@@ -56,7 +56,7 @@ impl LocalKeys {
     fn read(&self, state: KeyState, id: &MinionId) -> io::Result<Option<Vec<u8>>> {
         let path = self.path(state, id);
         let bytes = match std::fs::symlink_metadata(&path) {
-            Ok(m) if m.is_file() => read_regular(&path, LARGEST),
+            Ok(m) if m.is_file() => read_regular(&path, LARGEST_KEY),
             Ok(_) => return Ok(None),
             Err(e) => Err(e),
         };

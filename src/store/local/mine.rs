@@ -5,11 +5,11 @@ use super::{Layout, found};
 use crate::mine::{MAX_MINE, MineStore, check_count, merge, too_large};
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_sys::name_lock::NameLock;
-use halite_sys::safe_open::open_no_follow;
+use halite_sys::safe_open::read_regular;
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -102,23 +102,15 @@ impl MineStore for LocalMines {
 }
 
 fn read(path: &Path) -> io::Result<Option<Map>> {
-    let Some(file) = found(open_no_follow(path))? else {
+    let Some(bytes) = found(read_regular(path, MAX_MINE as u64))? else {
         return Ok(None);
     };
-    let bad = |why: &str| io::Error::other(format!("{}: {why}", path.display()));
-    let meta = file.metadata()?;
-    if !meta.is_file() {
-        return Err(bad("not a regular file"));
-    }
-    let limit = MAX_MINE as u64;
-    if meta.len() > limit {
-        return Err(bad("larger than a mine may be"));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(meta.len()).unwrap_or(0));
-    file.take(limit).read_to_end(&mut bytes)?;
     match msgpack::decode(&bytes) {
         Ok(Value::Map(map)) => Ok(Some(map)),
-        _ => Err(bad("not a msgpack map")),
+        _ => Err(io::Error::other(format!(
+            "{}: not a msgpack map",
+            path.display()
+        ))),
     }
 }
 

@@ -27,9 +27,12 @@ pub use tokens::LocalTokens;
 use crate::keys::Version;
 use crate::{Stores, hash_type};
 use halite_config::{JobCacheCompat, MasterConfig, SaltSeries};
+use halite_sys::safe_open::read_regular;
+use halite_wire::{Map, Value, msgpack};
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,6 +81,19 @@ pub fn layout(config: &MasterConfig) -> Layout {
 /// Modification time and inode: they change when a file is replaced or written.
 fn version(meta: &Metadata) -> Version {
     (meta.mtime(), meta.mtime_nsec(), meta.ino())
+}
+
+/// Largest file of a job, or of a minion's data, in bytes.
+const LARGEST: u64 = 1 << 30;
+
+/// The document in a regular file; `None` if there is none.
+fn read_value(path: &Path) -> Option<Value> {
+    msgpack::decode(&read_regular(path, LARGEST).ok()?).ok()
+}
+
+/// [`read_value`], if it is a map.
+fn read_map(path: &Path) -> Option<Map> {
+    read_value(path)?.into_map()
 }
 
 /// `None` for `NotFound`.

@@ -1,5 +1,6 @@
 //! Backups of files that functions changed, in `cachedir/file_backup`.
 
+use super::super::command_helpers::take_after;
 use super::super::declare::Result;
 use super::super::{Call, python};
 use super::os;
@@ -226,7 +227,7 @@ pub fn replace_file(call: &Call<'_>, source: &str, dest: &str, mode: &str) -> Re
             backup_minion(dest, &root(call))?;
         }
         if let Ok(old) = fs::metadata(dest) {
-            os::take_after(&file, &old).map_err(|e| bad(&e))?;
+            take_after(&file, &old).map_err(|e| bad(&e))?;
         }
         os::move_to(&temporary, dest)
     })();

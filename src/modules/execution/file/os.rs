@@ -1,5 +1,6 @@
 //! File operations of Python's `os`, `shutil` and `tempfile`, with their error texts.
 
+use super::super::command_helpers::take_after;
 use super::super::{CallError, python};
 use super::paths;
 use crate::execution::declare::Result;
@@ -9,7 +10,7 @@ use nix::errno::Errno;
 use nix::sys::stat::Mode;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The prefix of temporary files (`salt/utils/files.py TEMPFILE_PREFIX`).
@@ -165,16 +166,6 @@ pub fn write_atomic(path: &str, data: &[u8]) -> Result<()> {
         let _ = fs::remove_file(&temporary);
         fault(&e, path)
     })
-}
-
-/// Gives an open file the owner and mode of another. Not by its name: whoever may write to its directory could put
-/// a link there.
-///
-/// # Errors
-/// System errors.
-pub fn take_after(file: &File, old: &fs::Metadata) -> io::Result<()> {
-    fchown(file, Some(old.uid()), Some(old.gid()))?;
-    file.set_permissions(fs::Permissions::from_mode(old.mode() & 0o7777))
 }
 
 /// `tempfile.gettempdir()`.

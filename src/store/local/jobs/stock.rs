@@ -2,6 +2,7 @@
 //! CLI stops waiting when it does not find `.load.p` (reference `salt-local.md` 3.3, 5.1). The job log writes this file
 //! before a job is published; returns are copied from the log.
 
+use super::super::{read_map, read_value};
 use crate::jobs::{JobUpdate, StoredJob, StoredReturn, id_list, stored_part};
 use halite_crypto::HashType;
 use halite_sys::daemon::{make_dir, write_atomic};
@@ -154,9 +155,6 @@ impl StockLayout {
     }
 }
 
-/// Largest file of a job, in bytes.
-const LARGEST: u64 = 1 << 30;
-
 fn put(path: &Path, value: &Value) -> io::Result<()> {
     write_atomic(path, &msgpack::encode(value, Profile::Local), 0o644)
 }
@@ -184,14 +182,6 @@ fn entries(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(out)
 }
 
-fn read(path: &Path) -> Option<Value> {
-    msgpack::decode(&read_regular(path, LARGEST).ok()?).ok()
-}
-
-fn read_map(path: &Path) -> Option<Map> {
-    read(path)?.into_map()
-}
-
 fn without_key(mut load: Map) -> Map {
     load.remove("key");
     load
@@ -215,7 +205,7 @@ fn read_job(dir: &Path) -> io::Result<Option<StoredJob>> {
         // `.minions.p`, and `.minions.<syndic>.p` of lower masters.
         if name.starts_with(".minions.") && name.ends_with(".p") {
             job.minions
-                .extend(read(&entry.path()).unwrap_or_default().str_list());
+                .extend(read_value(&entry.path()).unwrap_or_default().str_list());
         }
         if let Some(load) = name
             .parse::<MinionId>()
@@ -234,12 +224,12 @@ fn read_job(dir: &Path) -> io::Result<Option<StoredJob>> {
 /// The return from `return.p`, which in its older format is the bare return, and `out.p`.
 fn read_return(job: &Path, id: &MinionId) -> Option<Map> {
     let dir = job.join(id.as_str());
-    let mut load = match read(&dir.join("return.p"))? {
+    let mut load = match read_value(&dir.join("return.p"))? {
         Value::Map(map) if map.contains("return") => map,
         bare => halite_wire::map! {"return" => bare},
     };
     load.set("id", id.as_str());
-    if let Some(out) = read(&dir.join("out.p")) {
+    if let Some(out) = read_value(&dir.join("out.p")) {
         load.set("out", out);
     }
     Some(load)

@@ -4,11 +4,10 @@
 mod index;
 mod watch;
 
-use super::{found, version};
+use super::{found, read_map, version};
 use crate::keys::{IdList, Version};
 use crate::minions::{DataPart, DataVersion, MinionCache, MinionData, check_size};
 use halite_sys::daemon::{make_dir, write_atomic};
-use halite_sys::safe_open::read_regular;
 use halite_target::{DataQuery, QueryResults};
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
@@ -277,14 +276,6 @@ fn names(dir: &Path) -> io::Result<Vec<String>> {
     entries
         .filter_map(|entry| entry.map(|e| e.file_name().into_string().ok()).transpose())
         .collect()
-}
-
-/// Largest file of a minion's data, in bytes.
-const LARGEST: u64 = 1 << 30;
-
-fn read_map(path: &Path) -> Option<Map> {
-    let bytes = read_regular(path, LARGEST).ok()?;
-    msgpack::decode(&bytes).ok()?.into_map()
 }
 
 #[cfg(test)]

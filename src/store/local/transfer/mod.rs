@@ -1,6 +1,7 @@
 //! Copies keys and cached data of minions from one master to another: from a stock master to halite, or back. The
 //! source is not changed.
 
+use super::keys::LARGEST_KEY;
 use super::{Layout, LocalKeys, LocalMines, LocalMinions};
 use crate::keys::{KeyState, KeyStore};
 use crate::mine::MineStore;
@@ -12,9 +13,6 @@ use halite_wire::ids::MinionId;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
-
-/// Largest file of a key, in bytes.
-const LARGEST_KEY: u64 = 1 << 20;
 
 /// The states that exclude each other; denied keys exist in addition.
 const STATES: [KeyState; 3] = [KeyState::Accepted, KeyState::Pending, KeyState::Rejected];
