@@ -231,7 +231,14 @@ fn runner_function(
     match runner::run_as(&mut context, name, function, Ok(args), &launch) {
         Ok(ran) => Ok((ran.to_value(), context.run.retcode)),
         Err(e) => {
-            log::error!("the scheduled job {}: {e}", spec.name);
+            if stop.is_set() {
+                log::warn!(
+                    "the scheduled job {} was cut off by the stop: {e}",
+                    spec.name
+                );
+            } else {
+                log::error!("the scheduled job {}: {e}", spec.name);
+            }
             Err(match function {
                 Some(_) => format!("Unhandled exception running {}", spec.function),
                 None => format!("{e}."),

@@ -581,7 +581,9 @@ fn shut_down(roles: &mut [Role], signals: &SignalPipe) {
             request.reap();
         }
     }
-    roles.iter().for_each(|r| r.signal(Signal::SIGTERM));
+    // Those that others use have started first, and are told last.
+    let order = roles.iter().rev();
+    order.for_each(|r| r.signal(Signal::SIGTERM));
     while roles.iter().any(|r| r.child.is_some()) && Instant::now() < end {
         let _ = signals.wait(&[], 20);
         roles.iter_mut().for_each(|r| {
