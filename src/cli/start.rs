@@ -10,6 +10,7 @@ use std::ffi::OsString;
 /// The main function of every program: `run` returns its exit status.
 pub fn main(run: fn() -> i32) -> ! {
     halite_sys::process::protect_memory();
+    halite_states::install();
     std::process::exit(run())
 }
 

@@ -5,15 +5,20 @@
 
 use super::files::{self, FileClient};
 use crate::context::{CallError, Context};
-use halite_config::JinjaOptions;
+use halite_config::{JinjaOptions, RenderOptions};
 use halite_jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
+use halite_render::RenderError;
 use halite_render::files::{FileTree, SourceFile};
 use halite_render::functions::FunctionLoader;
+use halite_render::gpg::Gpg;
+use halite_render::pipeline::{Source, Templates};
 use halite_render::scene::{Scene, SceneRenderer, SceneTemplate};
 use halite_render::template::TemplateEngine;
 use halite_wire::{Map, Value};
-use std::cell::{Cell, LazyCell};
+use std::cell::{Cell, LazyCell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 /// Stock's template engines (`TEMPLATE_REGISTRY`); only the first is supported, the others need Python.
 const FORMATS: [&str; 6] = ["jinja", "mako", "py", "wempy", "genshi", "cheetah"];
@@ -103,6 +108,8 @@ impl Object for Function {
 struct Fetched {
     ctx: Rc<Context>,
     saltenv: String,
+    /// What was fetched before; files do not change during a rendering.
+    known: RefCell<HashMap<String, Option<SourceFile>>>,
 }
 
 impl FileTree for Fetched {
@@ -110,6 +117,19 @@ impl FileTree for Fetched {
         if self.saltenv.is_empty() {
             return None;
         }
+        if let Some(known) = self.known.borrow().get(name) {
+            return known.clone();
+        }
+        let found = self.fetch(name);
+        self.known
+            .borrow_mut()
+            .insert(name.to_owned(), found.clone());
+        found
+    }
+}
+
+impl Fetched {
+    fn fetch(&self, name: &str) -> Option<SourceFile> {
         let url = files::url::create(name, None);
         let found = FileClient::new(&self.ctx)
             .and_then(|client| client.cache_file(&url, &self.saltenv))
@@ -128,6 +148,59 @@ impl FileTree for Fetched {
                 None
             }
         }
+    }
+}
+
+/// Renders the SLS files of one run: they share their variables, and imported templates are fetched once.
+pub struct MinionTemplates {
+    renderer: SceneRenderer,
+    gpg: Gpg,
+}
+
+/// How long the programs that decrypt the values of a file may take.
+const DECRYPT_TIMEOUT: Duration = Duration::from_secs(300);
+
+impl MinionTemplates {
+    /// A renderer with the minion's grains, pillar and options, whose templates call `caller`.
+    pub fn new(
+        ctx: &Context,
+        caller: Rc<dyn FunctionCaller>,
+        options: &RenderOptions,
+    ) -> MinionTemplates {
+        let engine = TemplateEngine::new(&options.jinja);
+        MinionTemplates {
+            renderer: SceneRenderer::new(template_scene(ctx, &caller, engine)),
+            gpg: Gpg::new(options),
+        }
+    }
+}
+
+impl Templates for MinionTemplates {
+    fn jinja(&self, source: &Source, text: &str) -> Result<String, RenderError> {
+        let scene = self.renderer.scene();
+        if scene.engine.is_plain(text) {
+            return Ok(text.to_owned());
+        }
+        let more = vec![
+            ("sls", Obj::str_from(source.sls)),
+            ("proxy", Obj::from(Map::new())),
+        ];
+        let template = SceneTemplate {
+            text,
+            saltenv: source.saltenv,
+            place: Some((source.path, source.sls)),
+            variables: source.defaults,
+        };
+        self.renderer.render(&template, more)
+    }
+
+    fn gpg(&self, source: &Source, data: &mut Value) -> Result<(), RenderError> {
+        let newlines = source.defaults.get("translate_newlines");
+        let newlines = newlines.is_some_and(Value::truthy);
+        let until = Instant::now() + DECRYPT_TIMEOUT;
+        self.gpg
+            .decrypt(data, newlines, until)
+            .map_err(RenderError::new)
     }
 }
 
@@ -194,6 +267,7 @@ fn fault(text: String) -> CallError {
 fn template_scene(ctx: &Context, caller: &Rc<dyn FunctionCaller>, engine: TemplateEngine) -> Scene {
     let opts = ctx.opts.clone();
     let ctx = Rc::new(ctx.clone());
+    let trees: RefCell<HashMap<String, Rc<Fetched>>> = RefCell::default();
     Scene {
         engine: Rc::new(engine),
         opts: Rc::new(LazyCell::new(Box::new(move || opts))),
@@ -201,10 +275,15 @@ fn template_scene(ctx: &Context, caller: &Rc<dyn FunctionCaller>, engine: Templa
         pillar: Rc::new((*ctx.pillar).clone()),
         functions: Rc::new(SaltFunctions(caller.clone())),
         trees: Rc::new(move |saltenv| {
-            Rc::new(Fetched {
-                ctx: ctx.clone(),
-                saltenv: saltenv.to_owned(),
-            })
+            let mut trees = trees.borrow_mut();
+            let make = || {
+                Rc::new(Fetched {
+                    ctx: ctx.clone(),
+                    saltenv: saltenv.to_owned(),
+                    known: RefCell::default(),
+                })
+            };
+            trees.entry(saltenv.to_owned()).or_insert_with(make).clone()
         }),
     }
 }

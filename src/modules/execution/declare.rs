@@ -69,18 +69,19 @@ pub const fn opt(name: &'static str, default: Lit) -> Arg {
 }
 
 /// An argument list in Python's notation: `args![cwd, rev = "HEAD", force = False, user = None]`.
+#[macro_export]
 macro_rules! args {
     ($($name:ident $(= $default:tt)?),* $(,)?) => {
-        &[$($crate::execution::declare::args!(@ $name $($default)?)),*]
+        &[$($crate::args!(@ $name $($default)?)),*]
     };
     (@ $name:ident) => { $crate::execution::declare::req(stringify!($name)) };
-    (@ $name:ident None) => { $crate::execution::declare::args!(@@ $name, Nil) };
-    (@ $name:ident True) => { $crate::execution::declare::args!(@@ $name, Bool(true)) };
-    (@ $name:ident False) => { $crate::execution::declare::args!(@@ $name, Bool(false)) };
+    (@ $name:ident None) => { $crate::args!(@@ $name, Nil) };
+    (@ $name:ident True) => { $crate::args!(@@ $name, Bool(true)) };
+    (@ $name:ident False) => { $crate::args!(@@ $name, Bool(false)) };
     (@ $name:ident {$number:literal}) => {
-        $crate::execution::declare::args!(@@ $name, Int($number))
+        $crate::args!(@@ $name, Int($number))
     };
-    (@ $name:ident $text:literal) => { $crate::execution::declare::args!(@@ $name, Str($text)) };
+    (@ $name:ident $text:literal) => { $crate::args!(@@ $name, Str($text)) };
     (@@ $name:ident, $($lit:tt)+) => {
         $crate::execution::declare::opt(
             stringify!($name),
@@ -88,7 +89,7 @@ macro_rules! args {
         )
     };
 }
-pub(in crate::execution) use args;
+pub use crate::args;
 
 /// One execution function.
 #[derive(Clone, Copy)]

@@ -57,7 +57,6 @@ mod shadow;
 mod shell;
 mod slsutil;
 mod ssh;
-mod state;
 mod status;
 mod sys;
 mod sysctl;
@@ -84,6 +83,7 @@ pub use templates::template_functions;
 use bind::Bound;
 use declare::{Function, Module, ModulesByHost};
 use std::borrow::Cow;
+use std::sync::OnceLock;
 
 /// All modules. A new module is added here and nowhere else.
 const MODULES: &[Module] = &[
@@ -129,7 +129,6 @@ const MODULES: &[Module] = &[
     slsutil::MODULE,
     ssh::MODULE,
     schedule::MODULE,
-    state::MODULE,
     status::MODULE,
     sys::MODULE,
     sysctl::MODULE,
@@ -140,6 +139,22 @@ const MODULES: &[Module] = &[
     user::MODULE,
     xfs::MODULE,
 ];
+
+/// Modules of crates above this one.
+static INSTALLED: OnceLock<&'static [Module]> = OnceLock::new();
+
+/// Adds the modules of a crate above this one (`state`); once, at the start of a program.
+pub fn install(modules: &'static [Module]) {
+    // Each program installs the same ones.
+    let _ = INSTALLED.set(modules);
+}
+
+/// All modules that every host has.
+fn common_modules() -> impl Iterator<Item = &'static Module> {
+    MODULES
+        .iter()
+        .chain(INSTALLED.get().copied().unwrap_or_default())
+}
 
 /// Modules of the same name, of which each host has one depending on its grains.
 const HOST_SPECIFIC: &[ModulesByHost] = &[pkg::MODULES];
@@ -231,14 +246,14 @@ pub fn functions() -> Vec<(String, &'static Function)> {
         .copied()
         .flatten()
         .map(|(module, _)| module);
-    named(MODULES.iter().chain(chosen))
+    named(common_modules().chain(chosen))
 }
 
 /// The functions available on this host, including those of custom modules ([`custom`]), which override others of the
 /// same name.
 pub fn functions_for(ctx: &Context) -> Vec<(String, &'static Function)> {
     let mut all = custom::functions(ctx);
-    for (name, function) in named(MODULES.iter().chain(host_modules(&ctx.grains))) {
+    for (name, function) in named(common_modules().chain(host_modules(&ctx.grains))) {
         if !all.iter().any(|(known, _)| *known == name) {
             all.push((name, function));
         }
@@ -272,8 +287,7 @@ pub fn find_for(ctx: &Context, fun: &str) -> Option<&'static Function> {
 /// Finds a built-in function by full name for a host with these grains.
 fn find(grains: &Map, fun: &str) -> Option<&'static Function> {
     let (module, name) = fun.split_once('.')?;
-    let module = MODULES
-        .iter()
+    let module = common_modules()
         .chain(host_modules(grains))
         .find(|m| m.name == module)?;
     module.functions.iter().find(|f| f.name == name)

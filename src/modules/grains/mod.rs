@@ -5,8 +5,8 @@
 //! Differences from `salt-call --local grains.items` of 3008.3, and the reasons:
 //!
 //! * `id`, `master` and `server_id` are added by the caller ([`server_id`] computes the last).
-//! * `pythonversion`, `pythonpath`, `pythonexecutable`, `saltpath`, `package` and `ca_truststore` are missing: there is
-//!   no Python and no Salt installation.
+//! * `pythonpath`, `pythonexecutable`, `saltpath`, `package` and `ca_truststore` are missing: there is no Python and no
+//!   Salt installation. `pythonversion` is that of the host's `python3`, by the name of its program, or 3.0.
 //! * `halite_version` is this program's version; `saltversion` is the Salt release it follows.
 //! * `fqdn`, `fqdn_ip4` and `fqdn_ip6` come from the hostname and `/etc/hosts`, and `fqdns` from the entries of
 //!   `/etc/hosts` for the host's addresses. DNS queries can take a minute if no server is reachable, the best-known
@@ -86,8 +86,20 @@ fn versions(grains: &mut Map) {
         .collect();
     grains.set("saltversion", COMPAT_VERSION);
     grains.set("saltversioninfo", info);
+    grains.set("pythonversion", python_version());
     grains.set("zmqversion", halite_transport::sockets::version());
     grains.set("halite_version", env!("CARGO_PKG_VERSION"));
+}
+
+/// `sys.version_info` of the host's `python3`, for templates that tell Python 2 from 3. Its program is not run: the link
+/// names the version.
+fn python_version() -> Vec<Value> {
+    let link = std::fs::read_link("/usr/bin/python3").unwrap_or_default();
+    let minor = link
+        .file_name()
+        .and_then(|name| name.to_str()?.strip_prefix("python3.")?.parse::<i64>().ok())
+        .unwrap_or(0);
+    vec![3.into(), minor.into(), 0.into(), "final".into(), 0.into()]
 }
 
 /// The trimmed text of a small file; `None` if it cannot be read.

@@ -133,7 +133,10 @@ impl Retry {
 fn timed(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
     let began = Instant::now();
     let start = time_of_day();
-    let mut result = call_once(functions, low, test);
+    if let Some(failure) = unknown(functions, low) {
+        return failure;
+    }
+    let mut result = call_known(functions, low, test);
     result.set("__sls__", low.get("__sls__").cloned());
     result.set("start_time", start);
     // Milliseconds with three decimals.
@@ -143,7 +146,13 @@ fn timed(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
     result
 }
 
+/// One call without these keys, as a trial for a `prereq`.
 pub(super) fn call_once(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
+    unknown(functions, low).unwrap_or_else(|| call_known(functions, low, test))
+}
+
+/// Why a call cannot be made at all (`State.verify_data`). As in stock, the result has neither times nor id.
+fn unknown(functions: &dyn StateModules, low: &Map) -> Option<Map> {
     let function = format!(
         "{}.{}",
         low.str("state").unwrap_or_default(),
@@ -156,16 +165,18 @@ pub(super) fn call_once(functions: &dyn StateModules, low: &Map, test: bool) -> 
         }
     };
     if !functions.has(&function) {
-        return failed(match low.str("__sls__") {
+        return Some(failed(match low.str("__sls__") {
             Some(sls) => format!(
                 "State '{function}' was not found in SLS '{sls}'\nReason: '{function}' is not available.\n"
             ),
             None => format!("Specified state '{function}' was not found\n"),
-        });
+        }));
     }
-    if let Some(why) = functions.missing_argument(low) {
-        return failed(format!("{why}\n"));
-    }
+    let why = functions.missing_argument(low)?;
+    Some(failed(format!("{why}\n")))
+}
+
+fn call_known(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
     if let Some(skip) = condition(functions, low) {
         return skip;
     }

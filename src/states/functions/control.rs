@@ -1,11 +1,10 @@
-//! `state`: functions that run no states (`salt/modules/state.py`): active runs, pauses, disabled states, pending
-//! requests.
+//! Functions that run no states (`salt/modules/state.py`): active runs, pauses, disabled states, pending requests.
 
-use super::declare::{Function, Module, Result, args};
-use super::{Call, CallError, proc, python};
-use crate::bus;
 use halite_config::paths::minion::cache;
 use halite_ipc::Subscriber;
+use halite_modules::bus;
+use halite_modules::execution::declare::Result;
+use halite_modules::execution::{Call, CallError, proc, python};
 use halite_sys::daemon::write_atomic;
 use halite_target::{PyRegex, fnmatch};
 use halite_wire::ids::Jid;
@@ -19,57 +18,31 @@ use std::path::{Path, PathBuf};
 /// Grain that lists disabled states.
 const DISABLED: &str = "state_runs_disabled";
 /// Stands for all states of a run.
-const ALL: &str = "__all__";
-
-pub(super) const MODULE: Module = Module {
-    name: "state",
-    functions: &[
-        Function::new("check_request", check_request, "The pending requests of state.request, or the one with a name.")
-            .args(args![name = None]),
-        Function::new("clear_cache", clear_cache, "Removes compiled states from the cache; returns their names."),
-        Function::new("clear_request", clear_request, "Drops the pending requests, or the one with a name.")
-            .args(args![name = None]),
-        Function::new("disable", |c| switch(c, false), "Disables states or SLS files: names, also with .* at the end.")
-            .args(args![states]),
-        Function::new("enable", |c| switch(c, true), "Reverses state.disable.").args(args![states]),
-        Function::new("event", event, "Prints events of the minion's bus whose tag matches a glob or a regular expression, a number of them or forever.")
-            .args(&[
-                super::declare::opt("tagmatch", super::declare::Lit::Str("*")),
-                super::declare::opt("count", super::declare::Lit::Int(-1)),
-                super::declare::opt("quiet", super::declare::Lit::Bool(false)),
-                super::declare::opt("sock_dir", super::declare::Lit::Nil),
-                super::declare::opt("pretty", super::declare::Lit::Bool(false)),
-                super::declare::opt("node", super::declare::Lit::Str("minion")),
-            ]),
-        Function::new("get_pauses", get_pauses, "The pauses of running states, of all jobs or of the given ones.")
-            .args(args![jid = None]),
-        Function::new("list_disabled", list_disabled, "The states disabled by state.disable."),
-        Function::new("pause", pause, "Pauses a job's state run before a state, or before the next one.")
-            .args(args![jid, state_id = None, duration = None]),
-        Function::new("resume", resume, "Resumes a paused state run.").args(args![jid, state_id = None]),
-        Function::new("running", running, "Messages about active state runs.").args(args![concurrent = False]),
-        Function::new("soft_kill", soft_kill, "Ends a job's state run before a state, or before the next one.")
-            .args(args![jid, state_id = None]),
-    ],
-};
+pub(super) const ALL: &str = "__all__";
 
 /// Running state jobs.
-fn active(call: &Call<'_>) -> Vec<Map> {
+pub(super) fn active(call: &Call<'_>) -> Vec<Map> {
     let mut all = proc::running(&call.ctx.cachedir);
     all.retain(|job| job.str("fun").is_some_and(|fun| fun.starts_with("state.")));
     all
 }
 
-fn running(call: &mut Call<'_>) -> Result {
+pub(super) fn running(call: &mut Call<'_>) -> Result {
     if call.flag("concurrent") {
         return Ok(Value::Array(Vec::new()));
     }
-    let own = call
-        .ctx
-        .job
-        .as_ref()
-        .and_then(|job| job.str("jid"))
-        .unwrap_or_default();
+    Ok(messages(call).into())
+}
+
+/// The id of the job that asks.
+fn own_jid<'c>(call: &'c Call<'_>) -> &'c str {
+    let job = call.ctx.job.as_ref();
+    job.and_then(|job| job.str("jid")).unwrap_or_default()
+}
+
+/// Messages about the other state jobs that run.
+pub(super) fn messages(call: &Call<'_>) -> Vec<String> {
+    let own = own_jid(call);
     let messages = active(call).into_iter().filter_map(|job| {
         let jid = job.str("jid").unwrap_or_default();
         if jid == own {
@@ -80,15 +53,33 @@ fn running(call: &mut Call<'_>) -> Result {
             .map(|jid| jid.time_text())
             .unwrap_or_default();
         let pid = job.get("pid").map(python::str).unwrap_or_default();
-        Some(Value::from(format!(
+        Some(format!(
             "The function \"{}\" is running as PID {pid} and was started at {time} with jid {jid}",
             job.str("fun").unwrap_or_default()
-        )))
+        ))
     });
-    Ok(Value::Array(messages.collect()))
+    messages.collect()
 }
 
-fn clear_cache(call: &mut Call<'_>) -> Result {
+/// State jobs that were started before `jid`.
+fn before(call: &Call<'_>, jid: &str) -> Vec<Map> {
+    let mut all = active(call);
+    all.retain(|job| job.str("jid").is_some_and(|other| other < jid));
+    all
+}
+
+/// The number of state jobs that were started before `jid`.
+pub(super) fn older(call: &Call<'_>, jid: &str) -> usize {
+    before(call, jid).len()
+}
+
+pub(super) fn prior_running_states(call: &mut Call<'_>) -> Result {
+    let jid = call.text("jid").unwrap_or_default();
+    let jobs = before(call, &jid).into_iter().map(Value::Map);
+    Ok(Value::Array(jobs.collect()))
+}
+
+pub(super) fn clear_cache(call: &mut Call<'_>) -> Result {
     let dir = &call.ctx.cachedir;
     let entries =
         std::fs::read_dir(dir).map_err(|e| python::os_error(&e, &dir.to_string_lossy()))?;
@@ -105,12 +96,12 @@ fn clear_cache(call: &mut Call<'_>) -> Result {
     Ok(removed.into())
 }
 
-fn list_disabled(call: &mut Call<'_>) -> Result {
+pub(super) fn list_disabled(call: &mut Call<'_>) -> Result {
     call.salt("grains.get", vec![DISABLED.into()], Map::new())
 }
 
 /// The disabled states as last written; this job's grains may be older.
-fn disabled(call: &mut Call<'_>) -> Result<Vec<Value>> {
+pub(super) fn disabled(call: &mut Call<'_>) -> Result<Vec<Value>> {
     let conf = Path::new(call.ctx.opts.str("conf_file").unwrap_or_default());
     let text = std::fs::read_to_string(conf.with_file_name("grains")).unwrap_or_default();
     let written = yaml::parse(&text).ok().and_then(Value::into_map);
@@ -123,7 +114,7 @@ fn disabled(call: &mut Call<'_>) -> Result<Vec<Value>> {
     })
 }
 
-fn switch(call: &mut Call<'_>, enable: bool) -> Result {
+pub(super) fn switch(call: &mut Call<'_>, enable: bool) -> Result {
     let states: Vec<String> = match call.arg("states") {
         Value::Array(list) => list.iter().map(python::str).collect(),
         other => python::str(other).split(',').map(str::to_owned).collect(),
@@ -158,7 +149,7 @@ fn switch(call: &mut Call<'_>, enable: bool) -> Result {
 }
 
 /// The pause file of a job. The jid becomes part of a path.
-fn pause_file(call: &Call<'_>, jid: &str) -> Result<PathBuf> {
+pub(super) fn pause_file(call: &Call<'_>, jid: &str) -> Result<PathBuf> {
     if jid.is_empty() || jid.starts_with('.') || jid.contains(['/', '\0']) {
         Err(CallError::Invocation(format!("'{jid}' is not a jid")))
     } else {
@@ -166,7 +157,7 @@ fn pause_file(call: &Call<'_>, jid: &str) -> Result<PathBuf> {
     }
 }
 
-fn read(path: &Path) -> Map {
+pub(super) fn read(path: &Path) -> Map {
     let bytes = std::fs::read(path).unwrap_or_default();
     msgpack::decode(&bytes)
         .ok()
@@ -174,7 +165,7 @@ fn read(path: &Path) -> Map {
         .unwrap_or_default()
 }
 
-fn save(path: &Path, data: &Map) -> Result<()> {
+pub(super) fn save(path: &Path, data: &Map) -> Result<()> {
     let packed = msgpack::encode_map(data, Profile::Local);
     let dir = path.parent().unwrap_or(Path::new("/"));
     std::fs::create_dir_all(dir)
@@ -200,7 +191,7 @@ fn set(data: &mut Map, state: &str, key: &str, value: impl Into<Value>) {
     }
 }
 
-fn pause(call: &mut Call<'_>) -> Result {
+pub(super) fn pause(call: &mut Call<'_>) -> Result {
     let (path, state, mut data) = paused(call)?;
     if call.flag("duration") {
         set(
@@ -214,14 +205,14 @@ fn pause(call: &mut Call<'_>) -> Result {
     Ok(Value::Nil)
 }
 
-fn soft_kill(call: &mut Call<'_>) -> Result {
+pub(super) fn soft_kill(call: &mut Call<'_>) -> Result {
     let (path, state, mut data) = paused(call)?;
     set(&mut data, &state, "kill", true);
     save(&path, &data)?;
     Ok(Value::Nil)
 }
 
-fn resume(call: &mut Call<'_>) -> Result {
+pub(super) fn resume(call: &mut Call<'_>) -> Result {
     let (path, state, mut data) = paused(call)?;
     data.remove(&state);
     if state == ALL {
@@ -231,7 +222,7 @@ fn resume(call: &mut Call<'_>) -> Result {
     Ok(Value::Nil)
 }
 
-fn get_pauses(call: &mut Call<'_>) -> Result {
+pub(super) fn get_pauses(call: &mut Call<'_>) -> Result {
     let dir = cache::state_pause(&call.ctx.cachedir);
     let jids: Vec<String> = match call.arg("jid") {
         Value::Nil => std::fs::read_dir(&dir)
@@ -257,11 +248,11 @@ fn get_pauses(call: &mut Call<'_>) -> Result {
     Ok(ret.into())
 }
 
-fn requests(call: &Call<'_>) -> PathBuf {
+pub(super) fn requests(call: &Call<'_>) -> PathBuf {
     cache::state_request(&call.ctx.cachedir)
 }
 
-fn check_request(call: &mut Call<'_>) -> Result {
+pub(super) fn check_request(call: &mut Call<'_>) -> Result {
     let path = requests(call);
     if !path.is_file() {
         return Ok(Map::new().into());
@@ -276,7 +267,7 @@ fn check_request(call: &mut Call<'_>) -> Result {
     }
 }
 
-fn clear_request(call: &mut Call<'_>) -> Result {
+pub(super) fn clear_request(call: &mut Call<'_>) -> Result {
     let path = requests(call);
     if !path.is_file() {
         return Ok(true.into());
@@ -293,7 +284,7 @@ fn clear_request(call: &mut Call<'_>) -> Result {
     Ok(true.into())
 }
 
-fn event(call: &mut Call<'_>) -> Result {
+pub(super) fn event(call: &mut Call<'_>) -> Result {
     let opts = &call.ctx.opts;
     let text = |key: &str| opts.str(key).unwrap_or_default();
     let dir = call

@@ -1,0 +1,227 @@
+//! Declarations of state functions: one constant table per module, as for execution functions.
+
+use halite_modules::execution::declare::Arg;
+use halite_modules::execution::{Call, CallError, Context, python};
+use halite_wire::{Map, Value};
+
+/// What a state function returns, before the runner adds its own fields.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StateOutcome {
+    /// `None` in test mode if something would change.
+    pub result: Option<bool>,
+    /// Usually a map.
+    pub changes: Value,
+    /// For people.
+    pub comment: String,
+    /// Other fields, such as `pid` or `warnings`.
+    pub more: Map,
+}
+
+impl StateOutcome {
+    /// An outcome without changes.
+    pub fn new(result: Option<bool>, comment: impl Into<String>) -> StateOutcome {
+        StateOutcome {
+            result,
+            changes: Map::new().into(),
+            comment: comment.into(),
+            more: Map::new(),
+        }
+    }
+
+    /// Success without changes.
+    pub fn good(comment: impl Into<String>) -> StateOutcome {
+        StateOutcome::new(Some(true), comment)
+    }
+
+    /// Failure without changes.
+    pub fn bad(comment: impl Into<String>) -> StateOutcome {
+        StateOutcome::new(Some(false), comment)
+    }
+
+    /// What a test says that would change something.
+    pub fn would(comment: impl Into<String>) -> StateOutcome {
+        StateOutcome::new(None, comment)
+    }
+
+    /// With changes.
+    pub fn changes(mut self, changes: impl Into<Value>) -> StateOutcome {
+        self.changes = changes.into();
+        self
+    }
+
+    /// With another field.
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> StateOutcome {
+        self.more.set(key, value);
+        self
+    }
+
+    /// The form of a state's return.
+    pub fn into_map(self, name: &Value) -> Map {
+        let mut map = halite_wire::map! {
+            "name" => name.clone(), "changes" => self.changes, "result" => self.result.map_or(Value::Nil, Value::Bool),
+            "comment" => self.comment,
+        };
+        map.0.extend(self.more.0);
+        map
+    }
+}
+
+/// `{"old": ..., "new": ...}`.
+pub fn old_new(old: impl Into<Value>, new: impl Into<Value>) -> Map {
+    halite_wire::map! {"old" => old.into(), "new" => new.into()}
+}
+
+/// The result of a state function or of a part of one.
+pub type Result<T = StateOutcome, E = CallError> = std::result::Result<T, E>;
+
+/// One running state: its declared arguments, and the execution functions.
+pub struct State<'a, 'c> {
+    /// The call of the execution function that runs it, for functions that take one.
+    pub call: &'a mut Call<'c>,
+    /// The compiled call.
+    pub low: &'a Map,
+    /// Whether it only reports what it would do.
+    pub test: bool,
+    /// What was declared with it and is neither an argument nor for the engine.
+    pub kwargs: Map,
+    pub(crate) function: &'static StateFunction,
+    pub(crate) named: Vec<Value>,
+}
+
+impl State<'_, '_> {
+    /// `name`, which every state has.
+    pub fn name(&self) -> String {
+        self.low.get("name").map(python::str).unwrap_or_default()
+    }
+
+    /// The minion.
+    pub fn ctx(&self) -> &Context {
+        self.call.ctx
+    }
+
+    /// A declared argument; nil for undeclared names, which are a bug in the function's table.
+    pub fn arg(&self, name: &str) -> &Value {
+        const NIL: &Value = &Value::Nil;
+        let at = self.function.args.iter().position(|a| a.name == name);
+        debug_assert!(at.is_some(), "{name} is not declared");
+        at.and_then(|i| self.named.get(i)).unwrap_or(NIL)
+    }
+
+    /// A declared argument as text, like Python's `str()`; nil is `None`.
+    pub fn text(&self, name: &str) -> Option<String> {
+        match self.arg(name) {
+            Value::Nil => None,
+            other => Some(python::str(other)),
+        }
+    }
+
+    /// A declared argument as a list; anything else is a list of one, nil an empty one.
+    pub fn list(&self, name: &str) -> Vec<Value> {
+        match self.arg(name) {
+            Value::Nil => Vec::new(),
+            Value::Array(list) => list.clone(),
+            other => vec![other.clone()],
+        }
+    }
+
+    /// Whether a declared argument is true in Python's sense.
+    pub fn flag(&self, name: &str) -> bool {
+        self.arg(name).truthy()
+    }
+
+    /// Declared arguments by name, for a function that takes the same ones.
+    pub fn pick(&self, names: &[&str]) -> Map {
+        let mut map = Map::new();
+        for name in names {
+            map.set(*name, self.arg(name).clone());
+        }
+        map
+    }
+
+    /// The environment of the state, `base` if it has none.
+    pub fn saltenv(&self) -> String {
+        let env = self.low.str("__env__").filter(|env| !env.is_empty());
+        env.unwrap_or("base").to_owned()
+    }
+
+    /// Calls `__salt__[fun](*args)`.
+    ///
+    /// # Errors
+    /// What the function raises, or a `KeyError` if it does not exist.
+    pub fn salt(&mut self, fun: &str, args: impl Into<Vec<Value>>) -> Result<Value> {
+        self.call.salt(fun, args.into(), Map::new())
+    }
+
+    /// Calls `__salt__[fun](*args, **kwargs)`.
+    ///
+    /// # Errors
+    /// As [`State::salt`].
+    pub fn salt_with(
+        &mut self,
+        fun: &str,
+        args: impl Into<Vec<Value>>,
+        kwargs: Map,
+    ) -> Result<Value> {
+        self.call.salt(fun, args.into(), kwargs)
+    }
+}
+
+/// One state function.
+#[derive(Clone, Copy)]
+pub struct StateFunction {
+    /// Its name without the module.
+    pub name: &'static str,
+    /// Its arguments but `name`, in stock's order.
+    pub args: &'static [Arg],
+    /// Whether it accepts any keyword.
+    pub keywords: bool,
+    /// Its documentation.
+    pub doc: &'static str,
+    /// The code.
+    pub run: fn(&mut State<'_, '_>) -> Result,
+}
+
+impl StateFunction {
+    /// A function with no argument but `name`.
+    pub const fn new(
+        name: &'static str,
+        run: fn(&mut State<'_, '_>) -> Result,
+        doc: &'static str,
+    ) -> StateFunction {
+        StateFunction {
+            name,
+            args: &[],
+            keywords: false,
+            doc,
+            run,
+        }
+    }
+
+    /// With these arguments.
+    pub const fn args(mut self, args: &'static [Arg]) -> Self {
+        self.args = args;
+        self
+    }
+
+    /// Accepts any keyword.
+    pub const fn keywords(mut self) -> Self {
+        self.keywords = true;
+        self
+    }
+}
+
+/// One state module. One that has a function `mod_watch` reacts to `watch`.
+#[derive(Clone, Copy)]
+pub struct StateModule {
+    /// Its name.
+    pub name: &'static str,
+    /// Its functions.
+    pub functions: &'static [StateFunction],
+}
+
+impl StateModule {
+    /// A function by name.
+    pub fn function(&self, name: &str) -> Option<&'static StateFunction> {
+        self.functions.iter().find(|f| f.name == name)
+    }
+}

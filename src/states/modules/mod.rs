@@ -1,0 +1,33 @@
+//! The state modules. One file or directory per module, one table per module, one line here per table.
+
+mod test;
+
+use crate::declare::{StateFunction, StateModule};
+
+/// All state modules. A new one is added here and nowhere else.
+const MODULES: &[StateModule] = &[test::MODULE];
+
+/// A function by full name.
+pub(crate) fn find(module: &str, function: &str) -> Option<&'static StateFunction> {
+    MODULES
+        .iter()
+        .find(|m| m.name == module)?
+        .function(function)
+}
+
+/// The names of the modules that react to `watch`.
+pub fn watching() -> impl Iterator<Item = &'static str> {
+    let watches = |m: &&StateModule| m.function("mod_watch").is_some();
+    MODULES.iter().filter(watches).map(|m| m.name)
+}
+
+/// All functions by full name, but `mod_watch`, sorted.
+pub fn functions() -> Vec<(String, &'static StateFunction)> {
+    let named = |m: &'static StateModule| {
+        let functions = m.functions.iter().filter(|f| f.name != "mod_watch");
+        functions.map(|f| (format!("{}.{}", m.name, f.name), f))
+    };
+    let mut all: Vec<_> = MODULES.iter().flat_map(named).collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
+}

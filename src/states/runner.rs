@@ -1,0 +1,456 @@
+//! Makes the calls of a state run with this minion's functions (`salt/state.py State.call`).
+
+use super::declare::{State, StateFunction, StateOutcome};
+use super::{modules, slots};
+use halite_modules::execution::{CallError, Context, find_for, invoke, python, with_call};
+use halite_modules::files::FileClient;
+use halite_render::state::run::StateModules;
+use halite_wire::{Map, Value};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Keys of a declaration that are for the engine and never reach a state function (`STATE_INTERNAL_KEYWORDS`).
+const ENGINE_KEYS: &[&str] = &[
+    "check_cmd",
+    "creates",
+    "failhard",
+    "fire_event",
+    "fun",
+    "listen",
+    "listen_in",
+    "name_order",
+    "onchanges",
+    "onchanges_any",
+    "onchanges_in",
+    "onfail",
+    "onfail_all",
+    "onfail_any",
+    "onfail_in",
+    "onfail_stop",
+    "onlyif",
+    "order",
+    "parallel",
+    "prereq",
+    "prereq_in",
+    "reload_grains",
+    "reload_modules",
+    "reload_pillar",
+    "require",
+    "require_any",
+    "require_in",
+    "retry",
+    "sfun",
+    "state",
+    "unless",
+    "use",
+    "use_in",
+    "watch",
+    "watch_any",
+    "watch_in",
+    "aggregate",
+    "no_log",
+    "umask",
+    "test",
+];
+/// Arguments of conditions that become options of their command.
+const COMMAND_OPTIONS: &[&str] = &[
+    "shell",
+    "runas",
+    "runas_password",
+    "umask",
+    "cwd",
+    "timeout",
+    "prepend_path",
+    "env",
+    "success_retcodes",
+    "password",
+    "creates",
+    "use_vt",
+    "root",
+];
+
+/// How results are told while the run goes on.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// `state_events`: every result becomes an event at the master.
+    pub events: bool,
+    /// The job's id.
+    pub jid: String,
+    /// Number of calls.
+    pub total: usize,
+}
+
+/// The functions that the states of a run call.
+pub struct MinionStates {
+    ctx: Mutex<Arc<Context>>,
+    /// Recompiles grains or pillar after a state that asks for it.
+    pub progress: Progress,
+    /// Overridden results (`mock`).
+    pub mock: bool,
+    /// What was paused or ended by `state.pause` and `state.soft_kill`.
+    pauses: Option<std::path::PathBuf>,
+    killed: AtomicBool,
+}
+
+impl MinionStates {
+    /// For one run. `pauses` is the job's file of `state.pause`.
+    pub fn new(
+        ctx: Context,
+        progress: Progress,
+        pauses: Option<std::path::PathBuf>,
+    ) -> MinionStates {
+        MinionStates {
+            ctx: Mutex::new(Arc::new(ctx)),
+            progress,
+            mock: false,
+            pauses,
+            killed: AtomicBool::new(false),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Context>> {
+        self.ctx.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The minion as the next state sees it.
+    pub fn context(&self) -> Arc<Context> {
+        self.lock().clone()
+    }
+
+    /// The state function of a compiled call.
+    fn function(low: &Map) -> Option<&'static StateFunction> {
+        modules::find(low.str("state")?, low.str("fun")?)
+    }
+
+    /// Calls a state function with slots filled in.
+    fn apply(&self, function: &'static StateFunction, low: &Map, test: bool) -> Map {
+        let name = low.get("name").cloned().unwrap_or_default();
+        let mut ctx = self.context();
+        if ctx.opts.get("test").is_some_and(Value::truthy) != test {
+            let mut changed = (*ctx).clone();
+            changed.opts.set("test", test);
+            ctx = Arc::new(changed);
+        }
+        let outcome = slots::fill(&ctx, low).and_then(|low| {
+            let low = low.as_ref();
+            with_call(&ctx, |call| {
+                let mut kwargs = Map::new();
+                for (key, value) in low.iter() {
+                    let Some(key) = key.as_str() else { continue };
+                    let known = function.args.iter().any(|a| a.name == key);
+                    // What a watched state calls gets everything.
+                    let own =
+                        !key.starts_with("__") && key != "name" && !ENGINE_KEYS.contains(&key);
+                    if own && !known {
+                        kwargs.set(key, value.clone());
+                    }
+                }
+                let named = function.args.iter().map(|arg| {
+                    let given = low.get(arg.name).cloned();
+                    given.or(arg.default.map(|d| d.value())).unwrap_or_default()
+                });
+                let named = named.collect();
+                (function.run)(&mut State {
+                    call,
+                    low,
+                    test,
+                    kwargs,
+                    function,
+                    named,
+                })
+            })
+        });
+        outcome
+            .unwrap_or_else(|fault| raised(&fault))
+            .into_map(&name)
+    }
+
+    /// A state that only an installed Salt has (`legacy_salt`).
+    fn apply_legacy(&self, low: &Map, test: bool) -> Option<Map> {
+        let ctx = self.context();
+        ctx.opts
+            .str("legacy_salt")
+            .filter(|path| !path.is_empty())?;
+        let mut kwargs = Map::new();
+        for (key, value) in low.iter() {
+            let Some(key) = key.as_str() else { continue };
+            if !key.starts_with("__") && !ENGINE_KEYS.contains(&key) {
+                kwargs.set(key, value.clone());
+            }
+        }
+        kwargs.set("test", test);
+        let fun = format!("{}.{}", low.str("state")?, low.str("fun")?);
+        let ret = match invoke(&ctx, "state.single_legacy", vec![fun.into()], kwargs) {
+            Ok(Value::Map(ret)) => ret,
+            Ok(_) => return None,
+            Err(fault) => {
+                return Some(raised(&fault).into_map(low.get("name").unwrap_or(&Value::Nil)));
+            }
+        };
+        ret.0.into_iter().next().and_then(|(_, one)| one.into_map())
+    }
+
+    /// What a state asks for after it has run: `reload_grains`, `reload_pillar`.
+    fn reload(&self, low: &Map) {
+        let wants = |key: &str| low.get(key).is_some_and(Value::truthy);
+        if wants("reload_grains") || wants("reload_modules") {
+            let ctx = self.context();
+            match invoke(&ctx, "grains.items", Vec::new(), Map::new()) {
+                Ok(Value::Map(grains)) if wants("reload_grains") => {
+                    let mut changed = (*ctx).clone();
+                    changed.grains = Arc::new(fresh_grains(&ctx).unwrap_or(grains));
+                    *self.lock() = Arc::new(changed);
+                }
+                _ => {}
+            }
+        }
+        if wants("reload_pillar") {
+            let ctx = self.context();
+            match invoke(&ctx, "pillar.items", Vec::new(), Map::new()) {
+                Ok(Value::Map(pillar)) => {
+                    let mut changed = (*ctx).clone();
+                    changed.pillar = Arc::new(pillar);
+                    *self.lock() = Arc::new(changed);
+                }
+                Ok(_) => {}
+                Err(e) => log::error!("reload_pillar: {e}"),
+            }
+        }
+    }
+
+    /// Whether a command succeeds, with the options of the declaration.
+    fn succeeds(&self, low: &Map, command: &str) -> bool {
+        let mut kwargs = halite_wire::map! {"ignore_retcode" => true, "python_shell" => true};
+        for key in COMMAND_OPTIONS {
+            if let Some(value) = low.get(key).filter(|_| *key != "creates") {
+                kwargs.set(*key, value.clone());
+            }
+        }
+        if let Some(password) = kwargs.remove("runas_password") {
+            kwargs.set("password", password);
+        }
+        if let Some(user) = low
+            .get("user")
+            .filter(|_| !kwargs.contains("runas") && low.str("state") == Some("cmd"))
+        {
+            kwargs.set("runas", user.clone());
+        }
+        match invoke(&self.context(), "cmd.retcode", vec![command.into()], kwargs) {
+            Ok(code) => code.as_int() == Some(0),
+            Err(e) => {
+                log::warn!(
+                    "{}: the condition {command:?}: {e}",
+                    low.str("__id__").unwrap_or_default()
+                );
+                false
+            }
+        }
+    }
+
+    /// Whether a function of a condition returns something true (`fun:`).
+    fn function_holds(&self, low: &Map, condition: &Map) -> bool {
+        let id = low.str("__id__").unwrap_or_default();
+        let Some(fun) = condition.str("fun") else {
+            log::warn!("{id}: a condition is a command, a boolean or a map with fun");
+            return false;
+        };
+        let ctx = self.context();
+        let Some(function) = find_for(&ctx, fun) else {
+            log::warn!("{id}: the condition's function {fun} is not available");
+            return false;
+        };
+        let ret_key = condition.str("get_return");
+        let mut args = Vec::new();
+        let mut kwargs = Map::new();
+        for (key, value) in condition.iter() {
+            match key.as_str() {
+                Some("fun" | "get_return") | None => {}
+                Some("args") => args.extend(value.as_array().unwrap_or_default().iter().cloned()),
+                Some(key) if function.accepts(key) => kwargs.set(key, value.clone()),
+                Some(_) => {}
+            }
+        }
+        let filled = slots::fill_value(&ctx, &Value::Array(args)).and_then(|args| {
+            let kwargs = slots::fill_value(&ctx, &Value::Map(kwargs))?;
+            let args = args.as_array().unwrap_or_default().to_vec();
+            invoke(&ctx, fun, args, kwargs.into_map().unwrap_or_default())
+        });
+        match filled {
+            Ok(value) => match ret_key {
+                Some(path) => path
+                    .split('.')
+                    .try_fold(&value, |v, key| v.as_map()?.get(key))
+                    .is_some_and(Value::truthy),
+                None => value.truthy(),
+            },
+            Err(e) => {
+                log::warn!("{id}: the condition {fun}: {e}");
+                false
+            }
+        }
+    }
+
+    /// Tells the master of a result.
+    fn tell(&self, low: &Map, result: &Map) {
+        let event = low.get("fire_event").filter(|v| v.truthy());
+        if !self.progress.events && event.is_none() {
+            return;
+        }
+        let ctx = self.context();
+        if ctx.opts.str("file_client") == Some("local") {
+            return;
+        }
+        let jid = &self.progress.jid;
+        let mut data = halite_wire::map! {"ret" => result.clone()};
+        let tag = match event {
+            Some(Value::Str(name)) => format!("salt/state_result/{jid}/{}/{name}", ctx.id),
+            Some(_) => {
+                let name = result.get("name").map(python::str).unwrap_or_default();
+                format!("salt/state_result/{jid}/{}/{name}", ctx.id)
+            }
+            None => {
+                data.set("len", self.progress.total as i64);
+                let number = result.int("__run_num__").unwrap_or_default();
+                format!("salt/job/{jid}/prog/{}/{number}", ctx.id)
+            }
+        };
+        let preload = halite_wire::map! {"jid" => jid.as_str()};
+        let told = invoke(
+            &ctx,
+            "event.fire_master",
+            vec![data.into(), tag.as_str().into(), preload.into()],
+            Map::new(),
+        );
+        if let Err(e) = told {
+            log::warn!("event {tag}: {e}");
+        }
+    }
+}
+
+/// Grains that are read again.
+fn fresh_grains(ctx: &Context) -> Option<Map> {
+    let file = Path::new(ctx.opts.str("conf_file").unwrap_or_default());
+    let dir = file.parent().unwrap_or(Path::new("/"));
+    let config = halite_config::MinionConfig::from_map(ctx.opts.clone(), dir).ok()?;
+    Some(halite_modules::all_grains(&config))
+}
+
+/// What stock says of a function that raised an exception; its traceback names lines of code that we do not have.
+fn raised(fault: &CallError) -> StateOutcome {
+    let class = match fault {
+        CallError::Missing(_) => "KeyError",
+        CallError::CommandNotFound(_) => "salt.exceptions.CommandNotFoundError",
+        CallError::Command(_) => "salt.exceptions.CommandExecutionError",
+        CallError::Invocation(_) => "salt.exceptions.SaltInvocationError",
+        CallError::Type(_) => "TypeError",
+        CallError::Raised(class, _) => class,
+    };
+    StateOutcome::bad(format!(
+        "An exception occurred in this state: Traceback (most recent call last):\n{class}: {}\n",
+        fault.message()
+    ))
+}
+
+impl StateModules for MinionStates {
+    fn has(&self, function: &str) -> bool {
+        let known = function
+            .split_once('.')
+            .is_some_and(|(module, name)| modules::find(module, name).is_some());
+        known
+            || self
+                .context()
+                .opts
+                .str("legacy_salt")
+                .is_some_and(|path| !path.is_empty())
+    }
+
+    fn missing_argument(&self, low: &Map) -> Option<String> {
+        let function = Self::function(low)?;
+        let missing = function
+            .args
+            .iter()
+            .find(|arg| arg.default.is_none() && !low.contains(arg.name))?;
+        Some(format!(
+            "Missing parameter {} for state {}.{}",
+            missing.name,
+            low.str("state").unwrap_or_default(),
+            low.str("fun").unwrap_or_default()
+        ))
+    }
+
+    fn call(&self, low: &Map, test: bool) -> Map {
+        let test = low.get("test").map_or(test, Value::truthy);
+        if self.mock {
+            return StateOutcome::good("Not called, mocked")
+                .into_map(low.get("name").unwrap_or(&Value::Nil));
+        }
+        let umask = low
+            .get("umask")
+            .map(python::str)
+            .and_then(|mask| u32::from_str_radix(&mask, 8).ok());
+        let before =
+            umask.map(|mask| nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(mask)));
+        let result = match Self::function(low) {
+            Some(function) => self.apply(function, low, test),
+            None => self.apply_legacy(low, test).unwrap_or_else(|| {
+                let fun = format!(
+                    "{}.{}",
+                    low.str("state").unwrap_or_default(),
+                    low.str("fun").unwrap_or_default()
+                );
+                StateOutcome::bad(format!("Specified state '{fun}' was not found\n"))
+                    .into_map(low.get("name").unwrap_or(&Value::Nil))
+            }),
+        };
+        if let Some(before) = before {
+            nix::sys::stat::umask(before);
+        }
+        self.reload(low);
+        result
+    }
+
+    fn condition_holds(&self, low: &Map, condition: &Value) -> bool {
+        match condition {
+            Value::Bool(yes) => *yes,
+            Value::Str(command) => self.succeeds(low, command),
+            Value::Map(map) => self.function_holds(low, map),
+            Value::Nil => false,
+            other => self.succeeds(low, &python::str(other)),
+        }
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        Path::new(path).exists()
+    }
+
+    fn finished(&self, low: &Map, result: &Map, _number: usize) {
+        self.tell(low, result);
+    }
+
+    fn may_continue(&self, low: &Map) -> bool {
+        if self.killed.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Some(path) = &self.pauses else {
+            return true;
+        };
+        let id = low.str("__id__").unwrap_or_default();
+        let goes_on = super::functions::may_continue(path, id);
+        self.killed.store(!goes_on, Ordering::Relaxed);
+        goes_on
+    }
+
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+/// A file client of a run.
+///
+/// # Errors
+/// Invalid options.
+pub fn file_client(ctx: &Context) -> Result<FileClient, CallError> {
+    FileClient::new(ctx).map_err(CallError::from)
+}
