@@ -144,6 +144,22 @@ impl State<'_, '_> {
         env.unwrap_or("base").to_owned()
     }
 
+    /// Runs another function of the module with the same declaration, as `mod_watch` does.
+    ///
+    /// # Errors
+    /// What that function raises.
+    pub fn run_as(&mut self, function: &'static StateFunction) -> Result {
+        let (named, kwargs) = arguments(function, self.low);
+        (function.run)(&mut State {
+            call: self.call,
+            low: self.low,
+            test: self.test,
+            kwargs,
+            function,
+            named,
+        })
+    }
+
     /// Calls `__salt__[fun](*args)`.
     ///
     /// # Errors
@@ -224,4 +240,70 @@ impl StateModule {
     pub fn function(&self, name: &str) -> Option<&'static StateFunction> {
         self.functions.iter().find(|f| f.name == name)
     }
+}
+
+/// Keys of a declaration that are for the engine and never reach a state function (`STATE_INTERNAL_KEYWORDS`).
+const ENGINE_KEYS: &[&str] = &[
+    "check_cmd",
+    "creates",
+    "failhard",
+    "fire_event",
+    "fun",
+    "listen",
+    "listen_in",
+    "name_order",
+    "onchanges",
+    "onchanges_any",
+    "onchanges_in",
+    "onfail",
+    "onfail_all",
+    "onfail_any",
+    "onfail_in",
+    "onfail_stop",
+    "onlyif",
+    "order",
+    "parallel",
+    "prereq",
+    "prereq_in",
+    "reload_grains",
+    "reload_modules",
+    "reload_pillar",
+    "require",
+    "require_any",
+    "require_in",
+    "retry",
+    "sfun",
+    "state",
+    "unless",
+    "use",
+    "use_in",
+    "watch",
+    "watch_any",
+    "watch_in",
+    "aggregate",
+    "no_log",
+    "umask",
+    "test",
+];
+
+/// The declared arguments of a function, and the other keywords.
+pub(crate) fn arguments(function: &StateFunction, low: &Map) -> (Vec<Value>, Map) {
+    let named = function.args.iter().map(|arg| {
+        let given = low.get(arg.name).cloned();
+        given.or(arg.default.map(|d| d.value())).unwrap_or_default()
+    });
+    let mut kwargs = Map::new();
+    for (key, value) in low.iter() {
+        let Some(key) = key.as_str() else { continue };
+        let known = function.args.iter().any(|arg| arg.name == key);
+        if !known && !is_engine_key(key) {
+            kwargs.set(key, value.clone());
+        }
+    }
+    (named.collect(), kwargs)
+}
+
+/// Whether a key of a declaration is for the engine.
+pub(crate) fn is_engine_key(key: &str) -> bool {
+    key.starts_with("__") || key == "name" || ENGINE_KEYS.contains(&key)
 }

@@ -1,6 +1,6 @@
 //! Makes the calls of a state run with this minion's functions (`salt/state.py State.call`).
 
-use super::declare::{State, StateFunction, StateOutcome};
+use super::declare::{State, StateFunction, StateOutcome, arguments, is_engine_key};
 use super::{modules, slots};
 use halite_modules::execution::{CallError, Context, find_for, invoke, python, with_call};
 use halite_modules::files::FileClient;
@@ -11,49 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Keys of a declaration that are for the engine and never reach a state function (`STATE_INTERNAL_KEYWORDS`).
-const ENGINE_KEYS: &[&str] = &[
-    "check_cmd",
-    "creates",
-    "failhard",
-    "fire_event",
-    "fun",
-    "listen",
-    "listen_in",
-    "name_order",
-    "onchanges",
-    "onchanges_any",
-    "onchanges_in",
-    "onfail",
-    "onfail_all",
-    "onfail_any",
-    "onfail_in",
-    "onfail_stop",
-    "onlyif",
-    "order",
-    "parallel",
-    "prereq",
-    "prereq_in",
-    "reload_grains",
-    "reload_modules",
-    "reload_pillar",
-    "require",
-    "require_any",
-    "require_in",
-    "retry",
-    "sfun",
-    "state",
-    "unless",
-    "use",
-    "use_in",
-    "watch",
-    "watch_any",
-    "watch_in",
-    "aggregate",
-    "no_log",
-    "umask",
-    "test",
-];
 /// Arguments of conditions that become options of their command.
 const COMMAND_OPTIONS: &[&str] = &[
     "shell",
@@ -136,22 +93,7 @@ impl MinionStates {
         let outcome = slots::fill(&ctx, low).and_then(|low| {
             let low = low.as_ref();
             with_call(&ctx, |call| {
-                let mut kwargs = Map::new();
-                for (key, value) in low.iter() {
-                    let Some(key) = key.as_str() else { continue };
-                    let known = function.args.iter().any(|a| a.name == key);
-                    // What a watched state calls gets everything.
-                    let own =
-                        !key.starts_with("__") && key != "name" && !ENGINE_KEYS.contains(&key);
-                    if own && !known {
-                        kwargs.set(key, value.clone());
-                    }
-                }
-                let named = function.args.iter().map(|arg| {
-                    let given = low.get(arg.name).cloned();
-                    given.or(arg.default.map(|d| d.value())).unwrap_or_default()
-                });
-                let named = named.collect();
+                let (named, kwargs) = arguments(function, low);
                 (function.run)(&mut State {
                     call,
                     low,
@@ -176,7 +118,7 @@ impl MinionStates {
         let mut kwargs = Map::new();
         for (key, value) in low.iter() {
             let Some(key) = key.as_str() else { continue };
-            if !key.starts_with("__") && !ENGINE_KEYS.contains(&key) {
+            if !is_engine_key(key) {
                 kwargs.set(key, value.clone());
             }
         }
@@ -261,12 +203,11 @@ impl MinionStates {
             log::warn!("{id}: the condition's function {fun} is not available");
             return false;
         };
-        let ret_key = condition.str("get_return");
         let mut args = Vec::new();
         let mut kwargs = Map::new();
         for (key, value) in condition.iter() {
             match key.as_str() {
-                Some("fun" | "get_return") | None => {}
+                Some("fun") | None => {}
                 Some("args") => args.extend(value.as_array().unwrap_or_default().iter().cloned()),
                 Some(key) if function.accepts(key) => kwargs.set(key, value.clone()),
                 Some(_) => {}
@@ -278,13 +219,7 @@ impl MinionStates {
             invoke(&ctx, fun, args, kwargs.into_map().unwrap_or_default())
         });
         match filled {
-            Ok(value) => match ret_key {
-                Some(path) => path
-                    .split('.')
-                    .try_fold(&value, |v, key| v.as_map()?.get(key))
-                    .is_some_and(Value::truthy),
-                None => value.truthy(),
-            },
+            Ok(value) => value.truthy(),
             Err(e) => {
                 log::warn!("{id}: the condition {fun}: {e}");
                 false

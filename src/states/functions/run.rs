@@ -606,6 +606,15 @@ fn one(call: &mut Call<'_>, session: &Session, low: Map) -> Result {
     if let Some(why) = why {
         return compiler_error(vec![why]).into_return(call);
     }
+    if low.str("name").is_none() {
+        let name = low.get("name").unwrap_or(&Value::Nil);
+        let why = format!(
+            "ID '{}' is not formed as a string, but is a {}",
+            python::str(name),
+            python::type_name(name)
+        );
+        return compiler_error(vec![why]).into_return(call);
+    }
     let mut compiled = Compiled::default();
     compiled.graph.add(low);
     compiled.order = vec![0];

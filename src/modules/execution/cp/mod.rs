@@ -186,11 +186,18 @@ pub(super) fn rendered(
     else {
         return Ok(None);
     };
+    // `context` holds more variables (`salt/utils/templates.py render_tmpl`).
+    let mut variables = variables.clone();
+    if let Some(Value::Map(context)) = variables.remove("context") {
+        for (key, value) in context.0 {
+            variables.set(python::str(&key), value);
+        }
+    }
     let template = render::Template {
         format,
         text: &text,
         saltenv,
-        variables,
+        variables: &variables,
     };
     match templates::template(call.ctx, &template)? {
         Ok(text) => Ok(Some(text)),
