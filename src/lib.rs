@@ -23,6 +23,7 @@ pub use halite_modules as modules;
 pub use halite_render as render;
 pub use halite_returners as returners;
 pub use halite_schedule as schedule;
+pub use halite_states as states;
 pub use halite_store as store;
 pub use halite_syndic as syndic;
 pub use halite_sys as sys;

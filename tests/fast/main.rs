@@ -26,5 +26,6 @@ mod reactor;
 mod runner;
 mod runtime;
 mod service;
+mod states;
 mod stomp_connector;
 mod watch;

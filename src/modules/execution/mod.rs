@@ -172,6 +172,7 @@ pub struct Call<'a> {
     pub retcode: Value,
     function: &'static Function,
     depth: u32,
+    internal: bool,
 }
 
 impl Call<'_> {
@@ -195,6 +196,11 @@ impl Call<'_> {
         self.arg(name).truthy()
     }
 
+    /// Whether a template or a condition wants the value, not a user.
+    pub fn is_internal(&self) -> bool {
+        self.internal
+    }
+
     /// Calls another function like `__salt__[fun](*args, **kwargs)`.
     ///
     /// # Errors
@@ -216,6 +222,7 @@ impl Call<'_> {
             retcode: Value::Int(0),
             function,
             depth: self.depth + 1,
+            internal: self.internal,
         };
         let ret = (function.run)(&mut inner)?;
         if inner.retcode.truthy() {
@@ -303,6 +310,7 @@ pub fn with_call<T>(ctx: &Context, run: impl FnOnce(&mut Call<'_>) -> T) -> T {
         retcode: Value::Int(0),
         function: OUTSIDE,
         depth: 0,
+        internal: false,
     })
 }
 
@@ -311,7 +319,10 @@ pub fn with_call<T>(ctx: &Context, run: impl FnOnce(&mut Call<'_>) -> T) -> T {
 /// # Errors
 /// What the function raises, or a `KeyError` if it does not exist.
 pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
-    with_call(ctx, |call| call.salt(fun, args, kwargs))
+    with_call(ctx, |call| {
+        call.internal = true;
+        call.salt(fun, args, kwargs)
+    })
 }
 
 /// Calls a function with wire arguments.
@@ -367,6 +378,7 @@ fn run(
         retcode: Value::Int(0),
         function,
         depth: 0,
+        internal: false,
     };
     let ret = (function.run)(&mut call);
     *retcode = call.retcode;

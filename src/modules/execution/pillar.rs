@@ -120,7 +120,8 @@ fn masked(value: Value) -> Value {
 
 fn shown(call: &Call<'_>, value: Value, plain: bool) -> Value {
     let unmask = match call.arg("unmask") {
-        Value::Nil => plain,
+        // What a user asked for is masked, not what a template reads.
+        Value::Nil => plain || call.is_internal(),
         given => given.truthy(),
     };
     if unmask { value } else { masked(value) }
@@ -181,7 +182,7 @@ fn source(call: &Call<'_>) -> Result<Arc<Map>> {
         return Ok(call.ctx.pillar.clone());
     }
     let compiled = compiled(call)?;
-    Ok(Arc::new(if mask_off(call) {
+    Ok(Arc::new(if mask_off(call) || call.is_internal() {
         compiled
     } else {
         masked(compiled.into()).into_map().unwrap_or_default()
@@ -203,9 +204,12 @@ fn items(call: &mut Call<'_>) -> Result {
         return Ok(shown(call, all.into(), mask_off(call)));
     }
     // With names this is `pillar.item`, which stock calls without `unmask`.
-    Ok(masked(
-        values_by_name(call, &*source(call)?, &"".into(), DELIMITER).into(),
-    ))
+    let values = values_by_name(call, &*source(call)?, &"".into(), DELIMITER);
+    Ok(if call.is_internal() {
+        values.into()
+    } else {
+        masked(values.into())
+    })
 }
 
 fn ext(call: &mut Call<'_>) -> Result {

@@ -5,7 +5,7 @@ use super::declare::{
     FIRST_ORDER, assign_order, id_text, pad_funcs, split_excludes, split_extends,
 };
 use halite_target::fnmatch;
-use halite_wire::{Map, Value};
+use halite_wire::{Map, Value, pytext};
 use std::collections::HashSet;
 
 /// Longest chain of includes.
@@ -142,15 +142,18 @@ impl HighstateRenderer<'_> {
         let mut state = match rendered.data {
             Value::Map(map) => map,
             empty if !empty.truthy() => return (Map::new(), errors),
-            _ => {
+            other => {
                 errors.push(format!("SLS {sls} does not render to a dictionary"));
+                let shown = pytext::str(&other);
+                errors.push(format!("Error when rendering state with contents: {shown}"));
                 return (Map::new(), errors);
             }
         };
         let include = match state.remove("include") {
             None => Vec::new(),
             Some(Value::Array(list)) => list,
-            Some(_) => {
+            Some(other) => {
+                state.set("include", other);
                 errors.push(format!(
                     "Include Declaration in SLS {sls} is not formed as a list"
                 ));

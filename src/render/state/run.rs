@@ -261,11 +261,16 @@ impl<'s, 'e> Run<'s, 'e> {
         self.call(&watch)
     }
 
-    /// The calls of each requisite, in the form that `mod_watch` gets.
+    /// The calls of each requisite, in the form that `mod_watch` gets; of watched ones, those with changes.
     fn requisites(&self, low: &Map) -> Map {
         let graph = &self.compiled.graph;
         let mut all = Map::new();
         for (kind, at) in graph.dependencies(low) {
+            let result = self.results.get(&tag(&graph.chunks[at]));
+            let idle = !result.is_some_and(|result| flag(result, "changes"));
+            if matches!(kind, Requisite::Watch | Requisite::WatchAny) && idle {
+                continue;
+            }
             let call = Value::Map(graph.chunks[at].clone());
             match all.get_mut(kind.name()) {
                 Some(Value::Array(list)) => list.push(call),
@@ -517,6 +522,7 @@ impl<'s, 'e> Run<'s, 'e> {
             }
         });
         result.set("__run_num__", number.unwrap_or(self.number));
+        result.set("__parallel__", true);
         self.store(done.tag, result);
         self.start_queued();
     }

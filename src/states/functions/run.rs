@@ -508,7 +508,9 @@ pub(super) fn highstate(call: &mut Call<'_>) -> Result {
 
 fn run_matches(call: &mut Call<'_>, session: &Session, matches: &Matches) -> Result {
     if matches.iter().all(|(_, names)| names.is_empty()) {
-        return Ok(no_states(call));
+        let why =
+            "No Top file or master_tops data matches found. Please see master log for details.";
+        return Ok(no_states(call, why));
     }
     let found = session.render(matches)?;
     if !found.errors.is_empty() {
@@ -526,17 +528,20 @@ fn run_matches(call: &mut Call<'_>, session: &Session, matches: &Matches) -> Res
         });
     }
     exclude(call, &mut high);
+    if high.is_empty() {
+        return Ok(no_states(call, "No states found for this minion"));
+    }
     session.apply(call, high)
 }
 
 /// What a highstate without states returns.
-fn no_states(call: &mut Call<'_>) -> Value {
+fn no_states(call: &mut Call<'_>, why: &str) -> Value {
     call.retcode = EX_STATE_FAILURE.into();
     let mut all = Map::new();
     all.set(
         "no_|-states_|-states_|-None",
         halite_wire::map! {
-            "result" => false, "comment" => "No states found for this minion", "name" => "No States", "changes" => Map::new(),
+            "result" => false, "comment" => why, "name" => "No States", "changes" => Map::new(),
             "__run_num__" => 0,
         },
     );
@@ -637,7 +642,12 @@ pub(super) fn low(call: &mut Call<'_>) -> Result {
         let name = data.get("name").cloned();
         data.set("__id__", name);
     }
-    one(call, &session, data)
+    let ret = one(call, &session, data)?;
+    // One result, without its tag.
+    Ok(match ret {
+        Value::Map(mut map) if map.len() == 1 => map.0.remove(0).1,
+        other => other,
+    })
 }
 
 pub(super) fn single(call: &mut Call<'_>) -> Result {
@@ -729,7 +739,13 @@ fn run_text(call: &mut Call<'_>, session: &Session, text: &str, path: &str) -> R
     if !found.errors.is_empty() {
         return compiler_error(found.errors).into_return(call);
     }
-    session.apply(call, found.high)
+    let mut high = found.high;
+    for (_, body) in &mut high.0 {
+        if let Value::Map(body) = body {
+            body.remove("__sls__");
+        }
+    }
+    session.apply(call, high)
 }
 
 pub(super) fn not_over_ssh(_: &mut Call<'_>) -> Result {

@@ -38,6 +38,9 @@ fn resolved(mut high: Map) -> std::result::Result<Map, Refusal> {
 
 pub(super) fn show_highstate(call: &mut Call<'_>) -> Result {
     let (_, high) = ready!(call, highstate(call));
+    if high.is_empty() {
+        call.retcode = Value::Int(2);
+    }
     Ok(ready!(call, resolved(high)).into())
 }
 
@@ -117,7 +120,6 @@ pub(super) fn show_state_usage(call: &mut Call<'_>) -> Result {
 
 pub(super) fn sls_exists(call: &mut Call<'_>) -> Result {
     let ret = show_sls(call)?;
-    call.retcode = Value::Int(0);
     Ok(ret.as_map().is_some().into())
 }
 

@@ -1,0 +1,152 @@
+"""What stock Salt's state functions return, for tests/fast/states.rs.
+
+Run as root with the Python of an environment with Salt 3008.3, from the top of the project; files of cases can be named to
+record only these:
+
+    python tests/data/make_states.py [tests/data/states/cmd.yaml ...]
+
+Writes a .json file beside each .yaml file of tests/data/states. A case is
+
+    {state: cmd.run, args: {name: ..., ...}, setup: shell lines, steps: [test, real, real], differs: why}
+
+`{D}` is its sandbox, made anew for each case, `{W}/srv` the file server. Each step calls the state once, in test mode or for
+real. The sandbox is recorded afterwards: types, modes, owners, links, digests. A case with `differs` is not compared: halite
+does something else on purpose.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+import copy
+
+warnings.simplefilter("ignore")
+
+import salt.config  # noqa: E402
+import salt.minion  # noqa: E402
+import salt.state  # noqa: E402
+import yaml  # noqa: E402
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WORK = "/tmp/halite-states"
+SANDBOX = f"{WORK}/D"
+STEPS = ["test", "real", "real"]
+# What differs from run to run.
+IGNORED = {"start_time", "duration", "__run_num__", "pid", "__sls__"}
+
+
+def options():
+    conf = f"{WORK}/minion"
+    with open(conf, "w") as f:
+        yaml.safe_dump({
+            "id": "m1", "file_client": "local", "root_dir": f"{WORK}/root", "file_roots": {"base": [f"{WORK}/srv"]},
+            "pillar_roots": {"base": [f"{WORK}/pillar"]}, "log_level": "quiet", "log_level_logfile": "quiet",
+        }, f)
+    return salt.config.minion_config(conf)
+
+
+class Stock:
+    """One compiler per mode for all cases: creating one takes most of a second."""
+
+    def __init__(self):
+        opts = options()
+        self.minion = salt.minion.SMinion(opts)
+        self.states = {}
+
+    def call(self, fun, kwargs, test):
+        if test not in self.states:
+            opts = copy.deepcopy(self.minion.opts)
+            opts["test"] = test
+            self.states[test] = salt.state.State(opts, initial_pillar=opts.get("pillar", {}))
+        state = self.states[test]
+        context = state.functions.pack["__context__"]
+        if hasattr(context, "clear"):
+            context.clear()
+        module, function = fun.split(".")
+        # Stock removes parts of conditions as it reads them.
+        kwargs = copy.deepcopy(kwargs)
+        low = {**kwargs, "state": module, "fun": function, "__id__": kwargs["name"]}
+        return state.verify_data(low) or state.call(low)
+
+
+def plain(value):
+    if isinstance(value, dict):
+        return {plain(str(k)): plain(v) for k, v in value.items() if k not in IGNORED}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, str):
+        mark = "Traceback (most recent call last):"
+        if mark in value:
+            # The lines of code in between are stock's own.
+            head, _, rest = value.partition(mark)
+            lines = [line for line in rest.strip().splitlines() if line.strip()]
+            value = f"{head}{mark}\n{lines[-1] if lines else ''}\n"
+        return value.replace(SANDBOX, "{D}").replace(WORK, "{W}")
+    return value
+
+
+def tree():
+    found = {}
+    for top, dirs, files in os.walk(SANDBOX):
+        for name in dirs + files:
+            path = os.path.join(top, name)
+            stat = os.lstat(path)
+            entry = [oct(stat.st_mode)[2:], stat.st_uid, stat.st_gid]
+            if os.path.islink(path):
+                entry.append(plain(os.readlink(path)))
+            elif os.path.isfile(path):
+                with open(path, "rb") as f:
+                    entry.append(hashlib.sha256(f.read()).hexdigest())
+            found[os.path.relpath(path, SANDBOX)] = entry
+    return found
+
+
+def filled(value):
+    if isinstance(value, str):
+        return value.replace("{D}", SANDBOX).replace("{W}", WORK)
+    if isinstance(value, dict):
+        return {filled(k): filled(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [filled(v) for v in value]
+    return value
+
+
+def play(stock, case):
+    for path in ("D", "srv"):
+        shutil.rmtree(f"{WORK}/{path}", ignore_errors=True)
+        os.makedirs(f"{WORK}/{path}")
+    if setup := case.get("setup"):
+        subprocess.run(["/bin/sh", "-ec", filled(setup)], cwd=SANDBOX, check=True, stdout=subprocess.DEVNULL)
+    args = filled(dict(case.get("args", {})))
+    args.setdefault("name", "x")
+    results = [plain(stock.call(case["state"], args, step == "test")) for step in case.get("steps", STEPS)]
+    return {"results": results, "tree": tree()}
+
+
+def main():
+    shutil.rmtree(WORK, ignore_errors=True)
+    os.makedirs(WORK)
+    os.umask(0o022)
+    logging.disable(logging.CRITICAL)
+    names = sys.argv[1:] or sorted(
+        os.path.join(HERE, "states", name) for name in os.listdir(f"{HERE}/states") if name.endswith(".yaml") and name != "trees.yaml"
+    )
+    stock = Stock()
+    for name in names:
+        with open(name) as f:
+            cases = yaml.safe_load(f)
+        recorded = []
+        for case in cases:
+            case = {key: value for key, value in case.items()}
+            recorded.append({**case, **play(stock, case)})
+        with open(name.removesuffix(".yaml") + ".json", "w") as f:
+            f.write("[\n" + ",\n".join(json.dumps(case) for case in recorded) + "\n]\n")
+        print(f"{name}: {len(recorded)} cases")
+    shutil.rmtree(WORK, ignore_errors=True)
+
+
+main()

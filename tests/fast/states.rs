@@ -1,0 +1,205 @@
+//! State functions return what stock's return, with the same files afterwards: the calls of `tests/data/states`, recorded
+//! by `tests/data/make_states.py`.
+
+use halite::config::load_minion;
+use halite::modules::all_grains;
+use halite::modules::execution::{self, Context};
+use halite::wire::{Map, Value, map};
+use serde_json::{Value as Json, json};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+/// What differs from run to run.
+const IGNORED: [&str; 5] = ["start_time", "duration", "__run_num__", "pid", "__sls__"];
+const MARK: &str = "Traceback (most recent call last):";
+
+struct Stage {
+    dir: tempfile::TempDir,
+    ctx: Context,
+}
+
+impl Stage {
+    fn new() -> Stage {
+        let dir = tempfile::tempdir().unwrap();
+        let work = dir.path().display();
+        let conf = dir.path().join("minion");
+        let text = format!(
+            "id: m1\nfile_client: local\nroot_dir: {work}/root\ncachedir: {work}/root/var/cache/salt/minion\n\
+             file_roots: {{base: [{work}/srv]}}\npillar_roots: {{base: [{work}/pillar]}}\n"
+        );
+        std::fs::write(&conf, text).unwrap();
+        let config = load_minion(dir.path()).unwrap();
+        let ctx = Context {
+            id: "m1".to_owned(),
+            grains: Arc::new(all_grains(&config)),
+            opts: config.as_map(),
+            cachedir: config.cachedir.clone(),
+            job: Some(map! {"tgt" => "salt-call", "jid" => "20261121120000000001", "fun" => "state.single"}),
+            ..Context::default()
+        };
+        Stage { dir, ctx }
+    }
+
+    fn sandbox(&self) -> PathBuf {
+        self.dir.path().join("D")
+    }
+
+    fn filled(&self, value: &Json) -> Json {
+        let text = |text: &str| {
+            let sandbox = self.sandbox();
+            text.replace("{D}", &sandbox.to_string_lossy())
+                .replace("{W}", &self.dir.path().to_string_lossy())
+        };
+        match value {
+            Json::String(one) => text(one).into(),
+            Json::Array(list) => list.iter().map(|one| self.filled(one)).collect(),
+            Json::Object(map) => map.iter().map(|(k, v)| (text(k), self.filled(v))).collect(),
+            other => other.clone(),
+        }
+    }
+
+    /// A result without what differs from run to run.
+    fn plain(&self, value: &Json) -> Json {
+        let text = |text: &str| {
+            let mut text = text.to_owned();
+            if let Some((head, rest)) = text.split_once(MARK) {
+                let last = rest.lines().rfind(|line| !line.trim().is_empty());
+                text = format!("{head}{MARK}\n{}\n", last.unwrap_or_default());
+            }
+            text.replace(&*self.sandbox().to_string_lossy(), "{D}")
+                .replace(&*self.dir.path().to_string_lossy(), "{W}")
+        };
+        match value {
+            Json::String(one) => text(one).into(),
+            Json::Array(list) => list.iter().map(|one| self.plain(one)).collect(),
+            Json::Object(map) => {
+                let kept = map.iter().filter(|(key, _)| !IGNORED.contains(&key.as_str()));
+                kept.map(|(k, v)| (text(k), self.plain(v))).collect()
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn prepare(&self, case: &Json) {
+        for dir in [self.sandbox(), self.dir.path().join("srv")] {
+            let _ = std::fs::remove_dir_all(&dir);
+            std::fs::create_dir_all(&dir).unwrap();
+        }
+        if let Some(setup) = case.get("setup") {
+            let setup = self.filled(setup);
+            let status = Command::new("/bin/sh")
+                .args(["-ec", setup.as_str().unwrap()])
+                .current_dir(self.sandbox())
+                .stdout(std::process::Stdio::null())
+                .status();
+            assert!(status.unwrap().success(), "the setup of {case}");
+        }
+    }
+
+    fn call(&self, case: &Json, test: bool) -> Json {
+        let mut kwargs = map! {"__kwarg__" => true, "test" => test};
+        let args = self.filled(case.get("args").unwrap_or(&json!({})));
+        for (key, value) in args.as_object().unwrap() {
+            kwargs.set(key, serde_json::from_value::<Value>(value.clone()).unwrap());
+        }
+        if !kwargs.contains("name") {
+            kwargs.set("name", "x");
+        }
+        let args = [case["state"].as_str().unwrap().into(), Value::Map(kwargs)];
+        let returned = execution::call(&self.ctx, "state.single", &args).ret;
+        let result = match returned {
+            Value::Map(Map(mut results)) if results.len() == 1 => results.remove(0).1,
+            other => other,
+        };
+        self.plain(&serde_json::to_value(&result).unwrap())
+    }
+
+    fn tree(&self) -> BTreeMap<String, Json> {
+        let mut found = BTreeMap::new();
+        self.walk(&self.sandbox(), &mut found);
+        found
+    }
+
+    fn walk(&self, dir: &Path, found: &mut BTreeMap<String, Json>) {
+        for entry in std::fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let meta = std::fs::symlink_metadata(&path).unwrap();
+            let mode = format!("{:o}", meta.permissions().mode());
+            let mut shown = vec![json!(mode), json!(meta.uid()), json!(meta.gid())];
+            if meta.is_symlink() {
+                let target = std::fs::read_link(&path).unwrap();
+                shown.push(self.plain(&json!(target.to_string_lossy())));
+            } else if meta.is_file() {
+                let digest = Sha256::digest(std::fs::read(&path).unwrap());
+                shown.push(json!(format!("{digest:x}")));
+            } else if meta.is_dir() {
+                self.walk(&path, found);
+            }
+            let name = path.strip_prefix(self.sandbox()).unwrap();
+            found.insert(name.to_string_lossy().into_owned(), Json::Array(shown));
+        }
+    }
+
+    /// How a case differs from what is recorded.
+    fn differences(&self, case: &Json) -> Vec<String> {
+        self.prepare(case);
+        let steps = case.get("steps").cloned();
+        let steps = steps.unwrap_or(json!(["test", "real", "real"]));
+        let mut wrong = Vec::new();
+        let recorded = case["results"].as_array().unwrap();
+        for (step, stock) in steps.as_array().unwrap().iter().zip(recorded) {
+            let found = self.call(case, step == "test");
+            if found != *stock {
+                wrong.push(format!("  {step}\n    stock  {stock}\n    halite {found}"));
+            }
+        }
+        let tree = json!(self.tree());
+        if tree != case["tree"] {
+            wrong.push(format!("  files\n    stock  {}\n    halite {tree}", case["tree"]));
+        }
+        wrong
+    }
+}
+
+#[test]
+fn state_functions_as_recorded() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: stock's results are those of root");
+        return;
+    }
+    halite::states::install();
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
+    let stage = Stage::new();
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/states");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(place)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .collect();
+    files.sort();
+    let (mut compared, mut wrong) = (0, Vec::new());
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        for case in serde_json::from_str::<Vec<Json>>(&text).unwrap() {
+            let differences = stage.differences(&case);
+            let expected = case.get("differs").is_some();
+            compared += 1;
+            if differences.is_empty() == expected {
+                let name = file.file_stem().unwrap_or_default().to_string_lossy();
+                wrong.push(format!(
+                    "{name}: {} {}\n{}",
+                    case["state"],
+                    case.get("args").unwrap_or(&Json::Null),
+                    differences.join("\n")
+                ));
+            }
+        }
+    }
+    eprintln!("{compared} calls compared");
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(compared > 100, "only {compared} calls are recorded");
+}
