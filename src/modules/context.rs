@@ -44,7 +44,7 @@ pub struct CallOutcome {
 impl CallOutcome {
     /// Whether the function returned a value, even one that means failure.
     pub fn returned_value(&self) -> bool {
-        self.fault.is_none() && self.out.is_none()
+        self.fault.is_none() && self.out.as_deref() != Some("nested")
     }
 }
 

@@ -38,7 +38,9 @@ impl Stage {
             grains: Arc::new(all_grains(&config)),
             opts: config.as_map(),
             cachedir: config.cachedir.clone(),
-            job: Some(map! {"tgt" => "salt-call", "jid" => "20261121120000000001", "fun" => "state.single"}),
+            job: Some(
+                map! {"tgt" => "salt-call", "jid" => "20261121120000000001", "fun" => "state.single"},
+            ),
             ..Context::default()
         };
         Stage { dir, ctx }
@@ -77,7 +79,9 @@ impl Stage {
             Json::String(one) => text(one).into(),
             Json::Array(list) => list.iter().map(|one| self.plain(one)).collect(),
             Json::Object(map) => {
-                let kept = map.iter().filter(|(key, _)| !IGNORED.contains(&key.as_str()));
+                let kept = map
+                    .iter()
+                    .filter(|(key, _)| !IGNORED.contains(&key.as_str()));
                 kept.map(|(k, v)| (text(k), self.plain(v))).collect()
             }
             other => other.clone(),
@@ -159,7 +163,10 @@ impl Stage {
         }
         let tree = json!(self.tree());
         if tree != case["tree"] {
-            wrong.push(format!("  files\n    stock  {}\n    halite {tree}", case["tree"]));
+            wrong.push(format!(
+                "  files\n    stock  {}\n    halite {tree}",
+                case["tree"]
+            ));
         }
         wrong
     }
@@ -200,6 +207,11 @@ fn state_functions_as_recorded() {
         }
     }
     eprintln!("{compared} calls compared");
-    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} differ:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
     assert!(compared > 100, "only {compared} calls are recorded");
 }

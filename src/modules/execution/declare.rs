@@ -111,6 +111,8 @@ pub struct Function {
     pub lines: Option<&'static [&'static str]>,
     /// Arguments that become words of a command line where they may not be taken for options.
     pub names: &'static [&'static str],
+    /// The outputter for its results (`__outputter__`).
+    pub out: Option<&'static str>,
     /// Its documentation, for `sys.doc` and argument errors.
     pub doc: &'static str,
     /// The code.
@@ -133,6 +135,7 @@ impl Function {
             keywords: false,
             lines: None,
             names: &[],
+            out: None,
             doc,
             run,
         }
@@ -172,6 +175,12 @@ impl Function {
     /// Rejects options as values of these arguments, which become words of a command line; `*` are those without a name.
     pub const fn names(mut self, names: &'static [&'static str]) -> Self {
         self.names = names;
+        self
+    }
+
+    /// Sets the outputter for its results.
+    pub const fn outputter(mut self, out: &'static str) -> Self {
+        self.out = Some(out);
         self
     }
 

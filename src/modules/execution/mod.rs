@@ -332,7 +332,10 @@ pub fn call(ctx: &Context, fun: &str, args: &[Value]) -> CallOutcome {
     };
     let mut retcode = Value::Int(0);
     match run(ctx, function, args, &mut retcode) {
-        Ok(ret) => finished(ret, retcode),
+        Ok(ret) => CallOutcome {
+            out: function.out.map(str::to_owned),
+            ..finished(ret, retcode)
+        },
         Err(fault) => failed(fun, function.doc, fault),
     }
 }
