@@ -106,6 +106,8 @@ impl MasterConfig {
     pub fn as_map(&self) -> Map {
         let mut map = self.typed_map();
         map.set("conf_file", self.conf_file.to_string_lossy().as_ref());
+        let dir = self.conf_file.parent().unwrap_or(Path::new("/"));
+        map.set("config_dir", dir.to_string_lossy().as_ref());
         map.set("__role", "master");
         map.0.extend(self.extra.0.iter().cloned());
         map

@@ -454,6 +454,8 @@ impl MinionConfig {
             map.set("master", one.as_str());
         }
         map.set("conf_file", self.conf_file.to_string_lossy().as_ref());
+        let dir = self.conf_file.parent().unwrap_or(Path::new("/"));
+        map.set("config_dir", dir.to_string_lossy().as_ref());
         map.set("__role", "minion");
         map.0.extend(self.extra.0.iter().cloned());
         map

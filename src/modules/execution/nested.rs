@@ -115,9 +115,14 @@ pub fn filter_by(call: &Call<'_>, data: &Map, name: &str) -> Result {
             .find(|(k, _)| fnmatch(w, &python::str(k)))
             .map(|(_, v)| v.clone())
     });
-    let default = || lookup.get(&python::str(call.arg("default"))).cloned();
+    // Keys may be numbers.
+    let value_of = |key: &Value| {
+        let mut pairs = lookup.iter();
+        pairs.find(|(k, _)| k == key).map(|(_, v)| v.clone())
+    };
+    let default = || value_of(call.arg("default"));
     let mut ret = picked.or_else(default).unwrap_or_default();
-    if let Some(base) = call.text("base").and_then(|b| lookup.get(&b).cloned()) {
+    if let Some(base) = value_of(call.arg("base")).filter(|_| call.flag("base")) {
         ret = match (base, ret) {
             (Value::Map(mut base), Value::Map(own)) => {
                 update(&mut base, &own, false);

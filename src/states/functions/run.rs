@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Exit statuses of `salt/defaults/exitcodes.py`.
 const EX_STATE_COMPILER_ERROR: i64 = 1;
 const EX_STATE_FAILURE: i64 = 2;
-const EX_PILLAR_FAILURE: i64 = 5;
+pub(super) const EX_PILLAR_FAILURE: i64 = 5;
 /// How often a queued run looks whether it is its turn.
 const QUEUE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -210,6 +210,15 @@ impl Session {
         let rules = self.rules(call);
         resolve(&mut high, &rules).map_err(compiler_error)?;
         compile(&high, &rules).map_err(compiler_error)
+    }
+
+    /// Compiles high data without `extend`, `exclude` and `*_in`, as `state.show_low_sls` of stock does.
+    pub(super) fn compile_as_is(
+        &self,
+        call: &Call<'_>,
+        high: &Map,
+    ) -> std::result::Result<Compiled, Refusal> {
+        compile(high, &self.rules(call)).map_err(compiler_error)
     }
 
     /// Makes the calls; the results by tag.

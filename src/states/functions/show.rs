@@ -1,24 +1,42 @@
 //! Functions that show what would run.
 
-use super::run::{Refusal, Session, disabled, names, ready};
+use super::run::{EX_PILLAR_FAILURE, Refusal, Session, disabled, names, ready};
 use crate::source::MinionSls;
 use crate::top::shown;
 use halite_modules::execution::declare::Result;
 use halite_modules::execution::{Call, CallError, python};
-use halite_render::state::compile::{CompileOptions, resolve};
 use halite_render::state::highstate::SlsSource;
 use halite_render::state::result;
 use halite_wire::{Map, Value};
 
 pub(super) fn show_top(call: &mut Call<'_>) -> Result {
-    let session = ready!(call, Session::open(call));
+    let session = ready!(call, open(call));
     let matches = ready!(call, session.matches());
     Ok(shown(&matches).into())
 }
 
+/// As for a run, but errors of the pillar are an error of the function.
+fn open(call: &mut Call<'_>) -> std::result::Result<Session, Refusal> {
+    Session::open(call).map_err(|refusal| match refusal {
+        Refusal::Messages(list, EX_PILLAR_FAILURE) => {
+            let list: Vec<String> = list
+                .into_iter()
+                .skip(1)
+                .map(|why| format!("- {why}"))
+                .collect();
+            let text = format!(
+                "Pillar failed to render. Additional info follows:\n\n{}",
+                list.join("\n")
+            );
+            Refusal::Fault(CallError::Command(text))
+        }
+        other => other,
+    })
+}
+
 /// The high data of the top files.
 fn highstate(call: &mut Call<'_>) -> std::result::Result<(Session, Map), Refusal> {
-    let session = Session::open(call)?;
+    let session = open(call)?;
     let matches = session.matches()?;
     let found = session.render(&matches)?;
     if found.errors.is_empty() {
@@ -28,20 +46,12 @@ fn highstate(call: &mut Call<'_>) -> std::result::Result<(Session, Map), Refusal
     }
 }
 
-/// High data as they are shown: with `extend` and `*_in` merged in.
-fn resolved(mut high: Map) -> std::result::Result<Map, Refusal> {
-    match resolve(&mut high, &CompileOptions::default()) {
-        Ok(()) => Ok(high),
-        Err(errors) => Err(Refusal::Messages(errors, 1)),
-    }
-}
-
 pub(super) fn show_highstate(call: &mut Call<'_>) -> Result {
     let (_, high) = ready!(call, highstate(call));
     if high.is_empty() {
         call.retcode = Value::Int(2);
     }
-    Ok(ready!(call, resolved(high)).into())
+    Ok(high.into())
 }
 
 pub(super) fn show_lowstate(call: &mut Call<'_>) -> Result {
@@ -57,18 +67,18 @@ pub(super) fn show_lowstate(call: &mut Call<'_>) -> Result {
 
 pub(super) fn show_sls(call: &mut Call<'_>) -> Result {
     let mods = names(call.arg("mods"));
-    let session = ready!(call, Session::open(call));
+    let session = ready!(call, open(call));
     ready!(call, disabled(call, &mods));
     let high = ready!(call, session.high_of(&mods));
-    Ok(ready!(call, resolved(high)).into())
+    Ok(high.into())
 }
 
 pub(super) fn show_low_sls(call: &mut Call<'_>) -> Result {
     let mods = names(call.arg("mods"));
-    let session = ready!(call, Session::open(call));
+    let session = ready!(call, open(call));
     ready!(call, disabled(call, &mods));
     let high = ready!(call, session.high_of(&mods));
-    let compiled = ready!(call, session.compile(call, high));
+    let compiled = ready!(call, session.compile_as_is(call, &high));
     Ok(compiled
         .low()
         .into_iter()
@@ -91,7 +101,7 @@ pub(super) fn show_states(call: &mut Call<'_>) -> Result {
 }
 
 pub(super) fn show_state_usage(call: &mut Call<'_>) -> Result {
-    let session = ready!(call, Session::open(call));
+    let session = ready!(call, open(call));
     let matches = ready!(call, session.matches());
     let source = MinionSls::new(&session.ctx, &session.client)?;
     let mut all = Map::new();
@@ -125,7 +135,7 @@ pub(super) fn sls_exists(call: &mut Call<'_>) -> Result {
 
 pub(super) fn sls_file_exists(call: &mut Call<'_>) -> Result {
     let mods = names(call.arg("mods"));
-    let session = ready!(call, Session::open(call));
+    let session = ready!(call, open(call));
     let source = MinionSls::new(&session.ctx, &session.client)?;
     let available = source.available(&session.saltenv()).unwrap_or_default();
     Ok(mods.iter().all(|name| available.contains(name)).into())
@@ -134,7 +144,7 @@ pub(super) fn sls_file_exists(call: &mut Call<'_>) -> Result {
 pub(super) fn id_exists(call: &mut Call<'_>) -> Result {
     let ids = names(call.arg("ids"));
     let mods = names(call.arg("mods"));
-    let session = ready!(call, Session::open(call));
+    let session = ready!(call, open(call));
     let high = ready!(call, session.high_of(&mods));
     let has = |id: &String| high.iter().any(|(known, _)| python::str(known) == *id);
     Ok(ids.iter().all(has).into())

@@ -33,7 +33,12 @@ pub(super) enum Fix {
     Comment(usize),
     /// Before a line of the quoted text that starts at this index, up to this column.
     Quoted(usize, usize),
+    /// Before the line with this index, which is inside brackets.
+    Bracketed(usize),
 }
+
+/// Blanks to insert before a line inside brackets; more is tried if that is not enough.
+const DEEP: usize = 64;
 
 impl Fix {
     /// A fix that may avoid this error of the scanner.
@@ -44,6 +49,13 @@ impl Fix {
         }
         if what.starts_with("invalid indentation in quoted") {
             return Some(Fix::Quoted(at, e.marker().col()));
+        }
+        // Only brackets let the scanner read on at a smaller indentation.
+        if matches!(
+            what,
+            "invalid indentation" | "invalid indentation in flow construct"
+        ) {
+            return Some(Fix::Bracketed(at));
         }
         let comment = what.starts_with("comments must be separated");
         comment.then_some(Fix::Comment(at))
@@ -62,6 +74,12 @@ impl Fix {
             Fix::Comment(at) => {
                 let at = byte(at);
                 text[at..].starts_with('#').then_some((at, at, 1))
+            }
+            Fix::Bracketed(at) => {
+                let end = byte(at);
+                let line = text[..end].rfind('\n').map_or(0, |newline| newline + 1);
+                let blank = text[line..end].trim_matches(' ').is_empty();
+                blank.then_some((line, line, DEEP))
             }
             Fix::Quoted(at, column) => {
                 let start = byte(at);

@@ -215,3 +215,16 @@ fn tags_construct_nothing() {
         assert!(error.contains("is not allowed"), "{text}: {error}");
     }
 }
+
+#[test]
+fn lines_in_brackets_may_be_indented_less() {
+    let text = "a:\n    - b:\n        map: {x: {y: 1,\n    z: two words\n  and more, w: [3,\n4]}}\n    - c\n";
+    let want = crate::map! {"a" => vec![
+        crate::map! {"b" => crate::map! {"map" => crate::map! {"x" => crate::map! {
+            "y" => 1, "z" => "two words and more", "w" => vec![Value::Int(3), Value::Int(4)],
+        }}}}.into(),
+        Value::from("c"),
+    ]};
+    assert_eq!(parse(text), Ok(want.into()));
+    assert!(parse("a:\n    b: {x: 1,\n  y").is_err());
+}

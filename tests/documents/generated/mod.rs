@@ -44,11 +44,13 @@ fn files() -> Vec<(String, String)> {
         files.push((format!("man/halite-{name}.5"), options_manual::page(role)));
     }
     files.push(("docs/modules.md".to_owned(), modules_page()));
+    files.push(("docs/state-functions.md".to_owned(), states_page()));
     files
 }
 
 /// Every function of stock Salt's modules and every one of ours, with what is known about them.
 fn modules_page() -> String {
+    halite::states::install();
     let stock = testing::modules::stock();
     let mut scenarios = testing::modules::scenarios();
     scenarios.extend(testing::modules::rpm_scenarios("dnf"));
@@ -115,6 +117,55 @@ fn modules_page() -> String {
          | grain | reason |\n|---|---|\n{}",
         rows.concat(),
         grains.concat()
+    )
+}
+
+/// Every state function, with the number of calls compared with stock's.
+fn states_page() -> String {
+    let mut compared: BTreeMap<String, (usize, BTreeSet<String>)> = BTreeMap::new();
+    for entry in std::fs::read_dir(root().join("tests/data/states")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|e| e != "json") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        let cases: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+        for case in cases {
+            let name = case["state"].as_str().unwrap_or_default().to_owned();
+            let (count, reasons) = compared.entry(name).or_default();
+            *count += 1;
+            reasons.extend(case["differs"].as_str().map(str::to_owned));
+        }
+    }
+    let mut rows = Vec::new();
+    let functions = halite::states::state_functions();
+    for (name, function) in &functions {
+        let mut args: Vec<&str> = function.args.iter().map(|arg| arg.name).collect();
+        if function.keywords {
+            args.push("...");
+        }
+        let (count, reasons) = compared.get(name).cloned().unwrap_or_default();
+        let count = match count {
+            0 => String::new(),
+            n => n.to_string(),
+        };
+        let reasons: Vec<String> = reasons.into_iter().collect();
+        rows.push(format!(
+            "| `{name}` | {} | {} | {count} | {} |\n",
+            function.doc.replace('|', "\\|"),
+            args.join(", "),
+            reasons.join("; ").replace('|', "\\|")
+        ));
+    }
+    format!(
+        "<!-- Made from the tables of state functions and tests/data/states by `{HINT}`. -->\n\n\
+         # State functions\n\n\
+         The {} state functions of halite's minion, with their arguments beside `name` and what every state takes (see \
+         [states](states.md)). Compared: for so many calls, in test mode, for real and again, result, changes, comment and the \
+         files afterwards are those of stock Salt 3008.3 (`tests/fast/states.rs`), but for what the last column says.\n\n\
+         | function | what it does | arguments | compared | difference and reason |\n|---|---|---|---|---|\n{}",
+        functions.len(),
+        rows.concat(),
     )
 }
 
