@@ -1,6 +1,7 @@
 //! `halite-call`: the `salt-call` command (`salt/cli/caller.py`).
 
 use super::common::{ArgumentOptions, Common, IgnoredOptions, OutputConfig, OutputOptions, fail};
+use super::progress::StateProgress;
 use super::start::{self, start};
 use clap::Parser;
 use halite_channel::channel::{Channel, Reply};
@@ -65,6 +66,10 @@ struct CallOptions {
     /// Show the documentation of the functions whose names start with FUNCTION, or of all
     #[arg(short = 'd', long = "doc", visible_alias = "documentation")]
     doc: bool,
+
+    /// Show the result of each state on standard error as soon as it is there
+    #[arg(long)]
+    progress: bool,
 
     /// Exit with the retcode of the function
     #[arg(long)]
@@ -198,6 +203,12 @@ fn call(options: &CallOptions) -> Result<i32, ExitError> {
     // If the directory is not writable, find_job does not see this call; that is all.
     let noted =
         !local && proc::write(&config.cachedir, jid.as_str(), &load, std::process::id()).is_ok();
+    if options.progress {
+        let progress = StateProgress::new();
+        halite_states::on_result(Box::new(move |result, total| {
+            progress.show(None, result, total)
+        }));
+    }
     let outcome = guard::guarded(
         &ctx,
         fun,

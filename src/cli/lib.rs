@@ -18,6 +18,7 @@ pub mod minion;
 mod order;
 pub mod output;
 pub mod programs;
+mod progress;
 mod remote;
 #[cfg(feature = "databases")]
 pub mod returner;

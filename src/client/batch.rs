@@ -1,7 +1,7 @@
 //! Rolling batches, as a window over the minions that answer a ping (`salt/cli/batch.py`; reference
 //! `salt-local.md` 3.5), and subsets.
 
-use super::gather::{Gather, GatherTimeouts, MinionOutcome};
+use super::gather::{Gather, GatherTimeouts, MinionOutcome, OnState};
 use super::local::{ClientError, Job, LocalClient, Published};
 use halite_ipc::Subscriber;
 use halite_store::jobs::JobStore;
@@ -48,6 +48,8 @@ pub struct JobSession<'a> {
     pub patience: GatherTimeouts,
     /// Cancels the wait.
     pub stop: &'a StopFlag,
+    /// Is told the results of single states.
+    pub on_state: Option<OnState<'a>>,
 }
 
 /// Whether a batch size is valid: a number, or a share such as `25%`.
@@ -85,6 +87,7 @@ pub fn run(
     };
     let stop = session.stop;
     let mut gather = Gather::new(session.client, session.events, Some(session.jobs), patience);
+    gather.on_state = session.on_state;
     let mut free_at = vec![Instant::now(); places];
     while (!queue.is_empty() || gather.waiting() > 0) && !stop.is_set() {
         if plan.failhard && observer.failed() {
@@ -161,6 +164,7 @@ pub fn wait(
         Some(session.jobs),
         session.patience,
     );
+    gather.on_state = session.on_state;
     gather.add_job(published);
     gather.run(&|| stop.is_set(), each)
 }

@@ -56,6 +56,7 @@ pub fn run(
             together: true,
         },
         stop,
+        on_state: None,
     };
     let mut job = command.job;
     if let Some(count) = command.subset {

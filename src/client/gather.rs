@@ -80,7 +80,12 @@ pub struct Gather<'a> {
     find_jobs: BTreeMap<String, BTreeSet<String>>,
     last_return: Instant,
     below: Option<LowerMasters>,
+    /// Is told the results of single states while jobs run (`state_events`): minion, result, number of states.
+    pub on_state: Option<OnState<'a>>,
 }
+
+/// Receives the result of one state.
+pub type OnState<'a> = &'a dyn Fn(&str, &Map, usize);
 
 /// State of lower masters (option `order_masters`): until `until` they may announce minions from which returns
 /// are expected.
@@ -108,6 +113,7 @@ impl<'a> Gather<'a> {
             find_jobs: BTreeMap::new(),
             last_return: Instant::now(),
             below: None,
+            on_state: None,
         }
     }
 
@@ -220,6 +226,7 @@ impl<'a> Gather<'a> {
             return self.read_job_cache(each);
         }
         let Some((jid, id)) = parse_return_tag(&event.tag) else {
+            self.on_state_result(event);
             return self.on_syndic_job(event);
         };
         self.add_if_new(jid, id);
@@ -244,6 +251,32 @@ impl<'a> Gather<'a> {
             } else {
                 ReturnState::Idle(Instant::now() + GRACE)
             };
+        }
+    }
+
+    /// `salt/job/JID/prog/MINION/NUMBER`. The tag is the minion's own words; who sent it is in the data.
+    fn on_state_result(&mut self, event: &Event) {
+        let Some(tell) = self.on_state else { return };
+        let mut parts = event
+            .tag
+            .strip_prefix("salt/job/")
+            .unwrap_or_default()
+            .split('/');
+        let (Some(jid), Some("prog")) = (parts.next(), parts.next()) else {
+            return;
+        };
+        let load = load_of(event);
+        let id = load.str("id").unwrap_or_default();
+        if !self.entries.get(id).is_some_and(|entry| entry.jid == jid) {
+            return;
+        }
+        self.last_return = Instant::now();
+        let data = load.get("data").and_then(Value::as_map);
+        if let Some(data) = data
+            && let Some(Value::Map(result)) = data.get("ret")
+        {
+            let total = data.int("len").and_then(|n| n.try_into().ok());
+            tell(id, result, total.unwrap_or(0));
         }
     }
 

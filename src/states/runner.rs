@@ -8,7 +8,7 @@ use halite_render::state::run::StateModules;
 use halite_wire::{Map, Value};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// Arguments of conditions that become options of their command.
@@ -27,6 +27,17 @@ const COMMAND_OPTIONS: &[&str] = &[
     "use_vt",
     "root",
 ];
+
+/// Is told each result, and the number of states of the run.
+pub type OnResult = Box<dyn Fn(&Map, usize) + Send + Sync>;
+
+static ON_RESULT: OnceLock<OnResult> = OnceLock::new();
+
+/// Shows results of runs in this process while they go on.
+pub fn on_result(show: OnResult) {
+    // A command sets it once.
+    let _ = ON_RESULT.set(show);
+}
 
 /// How results are told while the run goes on.
 #[derive(Clone, Debug, Default)]
@@ -361,6 +372,9 @@ impl StateModules for MinionStates {
     }
 
     fn finished(&self, low: &Map, result: &Map, _number: usize) {
+        if let Some(show) = ON_RESULT.get() {
+            show(result, self.progress.total);
+        }
         self.tell(low, result);
     }
 

@@ -4,6 +4,7 @@ use super::show::{EXIT_NOTHING, ResultPrinter};
 use super::{SaltOptions, output_config};
 use crate::common::{EXIT_USAGE, Screen, fail};
 use crate::output::texts;
+use crate::progress::StateProgress;
 use halite_client::batch::{self, JobSession};
 use halite_client::fleet::Fleet;
 use halite_client::gather::GatherTimeouts;
@@ -264,15 +265,30 @@ impl JobRun {
         };
         let mut events = client.listen()?;
         let stop = stop_on_signal();
+        let progress = self.options.progress.then(|| StateProgress::new());
+        let on_state = |id: &str, result: &halite_wire::Map, total| {
+            if let Some(progress) = &progress {
+                progress.show(Some(id), result, total);
+            }
+        };
         let mut session = JobSession {
             client: &mut client,
             events: &mut events,
             jobs: &*jobs,
             patience,
             stop: &stop,
+            on_state: Some(&on_state),
         };
         if let Some(count) = self.options.subset {
             batch::pick_subset(&mut session, &mut job, count)?;
+        }
+        if self.options.progress
+            && job
+                .fun
+                .as_str()
+                .is_some_and(|fun| fun.starts_with("state."))
+        {
+            job.arg = with_state_events(std::mem::take(&mut job.arg));
         }
         let mut results = ResultPrinter::new(self.screen, &self.options, hide_timeout);
         let size = match &self.options.batch {
@@ -323,6 +339,20 @@ impl JobRun {
         }
         Ok(results.finish(summary, self.options.verbose))
     }
+}
+
+/// Asks state functions for an event of every result.
+fn with_state_events(mut args: Vec<Value>) -> Vec<Value> {
+    let keywords = args.iter_mut().rev().find_map(|arg| match arg {
+        Value::Map(map) if map.contains("__kwarg__") => Some(map),
+        _ => None,
+    });
+    match keywords {
+        Some(map) if map.contains("state_events") => {}
+        Some(map) => map.set("state_events", true),
+        None => args.push(halite_wire::map! {"__kwarg__" => true, "state_events" => true}.into()),
+    }
+    args
 }
 
 fn no_minions(results: &mut ResultPrinter, published: &Published) -> i32 {
