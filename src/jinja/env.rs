@@ -6,10 +6,13 @@ use super::error::Error;
 use super::globals;
 use super::parser::parse;
 use super::run::Base;
-use super::value::Obj;
+use super::value::{Args, Obj};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+
+/// Applies a filter by name to a value and arguments.
+pub type HostFilters = fn(&str, &Obj, &Args) -> Result<Obj, Error>;
 
 /// How templates are parsed and run; the defaults are Jinja's as configured by Salt.
 #[derive(Clone, Debug)]
@@ -42,6 +45,8 @@ pub struct EnvironmentOptions {
     pub strict_undefined: bool,
     /// Escape output for HTML.
     pub autoescape: bool,
+    /// Applies filters that look at the host; without it they are refused.
+    pub host_filters: Option<HostFilters>,
     /// Maximum number of steps in a run.
     pub fuel: u64,
     /// Maximum nesting of calls, includes and imports.
@@ -71,6 +76,7 @@ impl Default for EnvironmentOptions {
             newline_sequence: "\n".into(),
             strict_undefined: true,
             autoescape: false,
+            host_filters: None,
             fuel: 20_000_000,
             max_depth: 200,
             max_stack: 1 << 20,

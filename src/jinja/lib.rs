@@ -22,7 +22,7 @@ pub mod usage;
 pub mod value;
 
 pub use cx::Cx;
-pub use env::{Environment, EnvironmentOptions, LoadedTemplate, TemplateLoader};
+pub use env::{Environment, EnvironmentOptions, HostFilters, LoadedTemplate, TemplateLoader};
 pub use error::{Error, ErrorKind};
 pub use value::{Args, Dict, Obj, Object};
 

@@ -4,6 +4,7 @@
 //! A [`FunctionCaller`] gives templates access to execution functions. Managed files and states use the same one.
 
 use super::files::{self, FileClient};
+use super::host_filters;
 use crate::context::{CallError, Context};
 use halite_config::{JinjaOptions, RenderOptions};
 use halite_jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
@@ -167,7 +168,7 @@ impl MinionTemplates {
         caller: Rc<dyn FunctionCaller>,
         options: &RenderOptions,
     ) -> MinionTemplates {
-        let engine = TemplateEngine::new(&options.jinja);
+        let engine = TemplateEngine::with_host_filters(&options.jinja, Some(host_filters::apply));
         MinionTemplates {
             renderer: SceneRenderer::new(template_scene(ctx, &caller, engine)),
             gpg: Gpg::new(options),
@@ -244,7 +245,8 @@ pub fn render(
         )));
     }
     let jinja = JinjaOptions::of_minion(&ctx.opts).map_err(|e| fault(e.to_string()))?;
-    let renderer = SceneRenderer::new(template_scene(ctx, caller, TemplateEngine::new(&jinja)));
+    let engine = TemplateEngine::with_host_filters(&jinja, Some(host_filters::apply));
+    let renderer = SceneRenderer::new(template_scene(ctx, caller, engine));
     let text_of = |name: &str| template.variables.str(name);
     let sls = text_of("sls");
     let template = SceneTemplate {

@@ -5,7 +5,7 @@ use super::RenderError;
 use super::files::FileTree;
 use halite_config::JinjaOptions;
 use halite_jinja::{
-    Environment, EnvironmentOptions, ErrorKind, LoadedTemplate, Obj, TemplateLoader,
+    Environment, EnvironmentOptions, ErrorKind, HostFilters, LoadedTemplate, Obj, TemplateLoader,
 };
 use halite_wire::Map;
 use std::cell::RefCell;
@@ -31,12 +31,24 @@ pub struct TemplateEngine {
 impl TemplateEngine {
     /// Environments with these options.
     pub fn new(jinja: &JinjaOptions) -> TemplateEngine {
+        TemplateEngine::with_host_filters(jinja, None)
+    }
+
+    /// As [`TemplateEngine::new`], for templates of this host, which may look at it.
+    pub fn with_host_filters(
+        jinja: &JinjaOptions,
+        host_filters: Option<HostFilters>,
+    ) -> TemplateEngine {
         let location = Rc::new(RefCell::new(TemplateLocation::default()));
         let environment = |settings: &Map| {
             let loader = SaltLoader {
                 location: location.clone(),
             };
-            Environment::new(environment_options(jinja, settings)).with_loader(Rc::new(loader))
+            let options = EnvironmentOptions {
+                host_filters,
+                ..environment_options(jinja, settings)
+            };
+            Environment::new(options).with_loader(Rc::new(loader))
         };
         let mut markers = vec!["\r".to_owned()];
         for settings in [&jinja.jinja_sls_env, &jinja.jinja_env] {

@@ -2,7 +2,9 @@
 
 use super::declare::{State, StateFunction, StateOutcome, arguments, is_engine_key};
 use super::{modules, slots};
-use halite_modules::execution::{CallError, Context, find_for, invoke, python, with_call};
+use halite_modules::execution::{
+    CallError, Context, find_for, invoke, invoke_with_retcode, python, with_call,
+};
 use halite_modules::files::FileClient;
 use halite_render::state::run::StateModules;
 use halite_wire::{Map, Value};
@@ -227,10 +229,10 @@ impl MinionStates {
         let filled = slots::fill_value(&ctx, &Value::Array(args)).and_then(|args| {
             let kwargs = slots::fill_value(&ctx, &Value::Map(kwargs))?;
             let args = args.as_array().unwrap_or_default().to_vec();
-            invoke(&ctx, fun, args, kwargs.into_map().unwrap_or_default())
+            invoke_with_retcode(&ctx, fun, args, kwargs.into_map().unwrap_or_default())
         });
         match filled {
-            Ok(value) => value.truthy(),
+            Ok((value, retcode)) => value.truthy() && !retcode.truthy(),
             Err(e) => {
                 log::warn!("{id}: the condition {fun}: {e}");
                 false

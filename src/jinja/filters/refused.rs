@@ -1,4 +1,4 @@
-//! Salt's filters that access the disk or network of the rendering host.
+//! Salt's filters that access the disk or network of the rendering host. The environment may offer them.
 
 use super::super::cx::Cx;
 use super::super::error::{Error, ErrorKind};
@@ -17,7 +17,10 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("which", |cx, v, a| refuse(cx, v, a, "which")),
 ];
 
-fn refuse(_: &mut Cx, _: &Obj, _: &Args, name: &str) -> Result<Obj, Error> {
+fn refuse(cx: &mut Cx, value: &Obj, args: &Args, name: &str) -> Result<Obj, Error> {
+    if let Some(host) = cx.options().host_filters {
+        return host(name, value, args);
+    }
     Err(Error::new(
         ErrorKind::Function,
         format!("the filter '{name}' is not offered here"),

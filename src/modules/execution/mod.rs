@@ -319,9 +319,23 @@ pub fn with_call<T>(ctx: &Context, run: impl FnOnce(&mut Call<'_>) -> T) -> T {
 /// # Errors
 /// What the function raises, or a `KeyError` if it does not exist.
 pub fn invoke(ctx: &Context, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
+    invoke_with_retcode(ctx, fun, args, kwargs).map(|(ret, _)| ret)
+}
+
+/// As [`invoke`], with the retcode that the function reports.
+///
+/// # Errors
+/// As [`invoke`].
+pub fn invoke_with_retcode(
+    ctx: &Context,
+    fun: &str,
+    args: Vec<Value>,
+    kwargs: Map,
+) -> declare::Result<(Value, Value)> {
     with_call(ctx, |call| {
         call.internal = true;
-        call.salt(fun, args, kwargs)
+        let ret = call.salt(fun, args, kwargs)?;
+        Ok((ret, std::mem::take(&mut call.retcode)))
     })
 }
 

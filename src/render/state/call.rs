@@ -196,11 +196,14 @@ fn call_known(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
     result
 }
 
+/// The conditions of a key; empty maps are none.
 fn list(value: &Value) -> Vec<Value> {
-    match value {
+    let mut all = match value {
         Value::Array(list) => list.clone(),
         other => vec![other.clone()],
-    }
+    };
+    all.retain(|one| one.as_map().is_none_or(|map| !map.is_empty()));
+    all
 }
 
 /// `onlyif`, `unless` and `creates`: the result if the call is not needed (`_run_check*`).

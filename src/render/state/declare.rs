@@ -53,8 +53,7 @@ fn pad_body(body: &mut Map, id: &str, sls: &str, errors: &mut Vec<String>) {
         };
         if seen.iter().any(|s| s == module) {
             errors.push(format!(
-                "ID '{id}' in SLS '{sls}' contains multiple state declarations of the same type; \
-                 give each {module} state an ID of its own"
+                "ID '{id}' in SLS '{sls}' contains multiple state declarations of the same type"
             ));
             continue;
         }

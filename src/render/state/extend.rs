@@ -63,7 +63,9 @@ fn extend_one(
             let env = body.str("__env__").unwrap_or("base");
             return Err(format!(
                 "Cannot extend ID '{name}' in '{env}:{sls}'. It is not part of the high state.\n\
-                 Check the spelling of the ID, and that '{env}:{sls}' includes the SLS that declares it"
+                 This is likely due to a missing include statement or an incorrectly typed ID.\n\
+                 Ensure that a state with an ID of '{name}' is available\n\
+                 in environment '{env}' and to SLS '{sls}'"
             ));
         };
         name = id.clone();

@@ -739,6 +739,16 @@ fn run_text(call: &mut Call<'_>, session: &Session, text: &str, path: &str) -> R
         }
     }
     let source = MinionSls::new(&session.ctx, &session.client)?;
+    if let Ok(Value::Map(data)) = source.text(text, path, &session.saltenv(), "") {
+        let invalid = |key: &&str| data.contains(key);
+        let errors = ["include", "exclude", "extends"].iter().filter(|key| invalid(key)).map(|key| {
+            format!("The '{key}' declaration found on '<template-str>' is invalid when rendering single templates")
+        });
+        let errors: Vec<String> = errors.collect();
+        if !errors.is_empty() {
+            return compiler_error(errors).into_return(call);
+        }
+    }
     let matches = [(session.saltenv(), vec!["<template-str>".to_owned()])];
     let found = render_highstate(
         &mut Text(&source, text, path),
