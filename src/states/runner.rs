@@ -1,6 +1,6 @@
 //! Makes the calls of a state run with this minion's functions (`salt/state.py State.call`).
 
-use super::declare::{State, StateFunction, StateOutcome};
+use super::declare::{RunData, State, StateFunction, StateOutcome};
 use super::{modules, slots};
 use halite_modules::execution::{CallError, Context, find_for, invoke, python, with_call};
 use halite_modules::files::FileClient;
@@ -89,6 +89,8 @@ pub struct MinionStates {
     pub progress: Progress,
     /// Overridden results (`mock`).
     pub mock: bool,
+    /// What its states share.
+    pub run: Arc<RunData>,
     /// What was paused or ended by `state.pause` and `state.soft_kill`.
     pauses: Option<std::path::PathBuf>,
     killed: AtomicBool,
@@ -105,6 +107,7 @@ impl MinionStates {
             ctx: Mutex::new(Arc::new(ctx)),
             progress,
             mock: false,
+            run: Arc::default(),
             pauses,
             killed: AtomicBool::new(false),
         }
@@ -156,6 +159,7 @@ impl MinionStates {
                     call,
                     low,
                     test,
+                    run: self.run.clone(),
                     kwargs,
                     function,
                     named,
@@ -409,6 +413,11 @@ impl StateModules for MinionStates {
         }
         self.reload(low);
         result
+    }
+
+    fn runs_check_cmd(&self, low: &Map) -> bool {
+        // The file before it is put in place.
+        low.str("state") == Some("file")
     }
 
     fn condition_holds(&self, low: &Map, condition: &Value) -> bool {

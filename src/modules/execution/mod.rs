@@ -74,6 +74,7 @@ pub(crate) use crate::programs::which;
 pub use crate::python;
 use halite_wire::{Map, Value};
 pub use mine::configured as mine_functions;
+pub use nested::traverse;
 pub(crate) use ps::host::NETWORK_COUNTERS;
 pub(crate) use ps::names as process_names;
 

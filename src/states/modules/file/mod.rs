@@ -1,0 +1,494 @@
+//! `file`: files, directories, links and their contents (`salt/states/file.py`).
+
+mod accumulated;
+mod append;
+mod block;
+mod clean;
+mod copy;
+mod directory;
+mod edit;
+mod line;
+mod links;
+mod managed;
+mod recurse;
+mod simple;
+mod symlink;
+mod templates;
+
+use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome};
+use halite_modules::args;
+use halite_modules::execution::declare::{Lit, opt};
+use halite_modules::execution::file::paths;
+use halite_modules::execution::file::{group_to_gid, user_to_uid};
+use halite_modules::execution::{CallError, python};
+use halite_wire::{Map, Value};
+
+/// Why a function ends before its last line.
+enum Ended {
+    /// With this outcome.
+    With(Box<StateOutcome>),
+    /// With an exception.
+    Raised(CallError),
+}
+
+impl From<CallError> for Ended {
+    fn from(fault: CallError) -> Ended {
+        Ended::Raised(fault)
+    }
+}
+
+impl From<StateOutcome> for Ended {
+    fn from(outcome: StateOutcome) -> Ended {
+        Ended::With(Box::new(outcome))
+    }
+}
+
+/// The result of a step of a state.
+type Step<T = StateOutcome> = std::result::Result<T, Ended>;
+
+/// Makes a function's result of its steps.
+fn ended(step: Step) -> Result {
+    match step {
+        Ok(outcome) => Ok(outcome),
+        Err(Ended::With(outcome)) => Ok(*outcome),
+        Err(Ended::Raised(fault)) => Err(fault),
+    }
+}
+
+/// Ends with a failure.
+fn fail<T>(comment: impl Into<String>) -> Step<T> {
+    Err(StateOutcome::bad(comment).into())
+}
+
+/// The text of a `CommandExecutionError`; other exceptions are passed on.
+fn command_error<T>(result: Result<T>) -> Result<std::result::Result<T, String>> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(CallError::Command(text)) => Ok(Err(text)),
+        Err(other) => Err(other),
+    }
+}
+
+/// The path of a state, which must be there.
+fn named(s: &State<'_, '_>, function: &str) -> Step<String> {
+    match paths::expanduser(&s.name()) {
+        name if name.is_empty() => fail(format!("Must provide name to file.{function}")),
+        name => Ok(name),
+    }
+}
+
+/// The path of a state, which must be absolute.
+fn absolute(s: &State<'_, '_>, function: &str) -> Step<String> {
+    let name = named(s, function)?;
+    if paths::is_abs(&name) {
+        Ok(name)
+    } else {
+        fail(format!("Specified file {name} is not an absolute path"))
+    }
+}
+
+/// What is wrong with a user and a group; empty if they exist or are not given.
+fn unknown_owner(user: &Value, group: &Value) -> String {
+    let mut text = String::new();
+    if user.truthy() && user_to_uid(user).is_none() {
+        text.push_str(&format!("User {} is not available ", python::str(user)));
+    }
+    if group.truthy() && group_to_gid(group).is_none() {
+        text.push_str(&format!("Group {} is not available", python::str(group)));
+    }
+    text
+}
+
+/// Requires that user and group exist, except in test mode: an earlier state may be about to create them.
+fn known_owner(s: &State<'_, '_>, user: &Value, group: &Value) -> Step<()> {
+    let wrong = unknown_owner(user, group);
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    if s.test {
+        log::warn!("{}: {}", s.name(), wrong.trim_end());
+        return Ok(());
+    }
+    fail(wrong)
+}
+
+/// The outcome that a state return of an execution function describes.
+fn outcome_of(mut ret: Map) -> StateOutcome {
+    let result = match ret.remove("result") {
+        Some(Value::Nil) => None,
+        other => Some(other.is_some_and(|v| v.truthy())),
+    };
+    let comment = ret.remove("comment").map(|c| python::str(&c));
+    let changes = ret.remove("changes").unwrap_or_else(|| Map::new().into());
+    let mut outcome = StateOutcome::new(result, comment.unwrap_or_default()).changes(changes);
+    ret.remove("name");
+    outcome.more = ret;
+    outcome
+}
+
+/// Whether a map of changes has any.
+fn has_changes(outcome: &StateOutcome) -> bool {
+    outcome.changes.truthy()
+}
+
+/// Adds a change.
+fn change(outcome: &mut StateOutcome, key: &str, value: impl Into<Value>) {
+    if let Value::Map(changes) = &mut outcome.changes {
+        changes.set(key, value);
+    }
+}
+
+/// An optional mode in the four digits of `ls`; anything else stays.
+fn mode_of(value: &Value) -> Value {
+    halite_modules::execution::file::os::normalize_mode(value).into()
+}
+
+const NO: Lit = Lit::Bool(false);
+const NIL: Lit = Lit::Nil;
+
+pub(super) const MODULE: StateModule = StateModule {
+    name: "file",
+    functions: &[
+        StateFunction::new(
+            "absent",
+            |s| ended(simple::absent(s)),
+            "Requires that a file, a link or a directory tree does not exist.",
+        )
+        .keywords(),
+        StateFunction::new(
+            "accumulated",
+            |s| ended(accumulated::accumulated(s)),
+            "Collects text for the template of another state.",
+        )
+        .args(args![filename, text])
+        .keywords(),
+        StateFunction::new(
+            "append",
+            |s| ended(append::append(s)),
+            "Appends lines that a file does not have.",
+        )
+        .args(args![
+            text = None,
+            makedirs = False,
+            source = None,
+            source_hash = None,
+            template = "jinja",
+            sources = None,
+            source_hashes = None,
+            defaults = None,
+            context = None,
+            ignore_whitespace = True,
+            show_changes = True
+        ]),
+        StateFunction::new(
+            "blockreplace",
+            |s| ended(block::blockreplace(s)),
+            "Manages the text between two markers of a file.",
+        )
+        .args(args![
+            marker_start = "#-- start managed zone --",
+            marker_end = "#-- end managed zone --",
+            source = None,
+            source_hash = None,
+            template = "jinja",
+            sources = None,
+            source_hashes = None,
+            defaults = None,
+            context = None,
+            content = "",
+            append_if_not_found = False,
+            prepend_if_not_found = False,
+            backup = ".bak",
+            show_changes = True,
+            append_newline = None,
+            insert_before_match = None,
+            insert_after_match = None
+        ]),
+        StateFunction::new(
+            "comment",
+            |s| ended(edit::comment(s)),
+            "Adds a character before lines that match a pattern.",
+        )
+        .args(args![
+            regex,
+            char = "#",
+            backup = ".bak",
+            ignore_missing = False
+        ]),
+        StateFunction::new(
+            "copy",
+            |s| ended(copy::copy(s)),
+            "Copies a file or a directory of this minion if the target does not exist.",
+        )
+        .args(args![
+            source,
+            force = False,
+            makedirs = False,
+            preserve = False,
+            user = None,
+            group = None,
+            mode = None,
+            dir_mode = None,
+            subdir = False
+        ])
+        .keywords(),
+        StateFunction::new(
+            "directory",
+            |s| ended(directory::directory(s)),
+            "Requires that a directory exists, and sets the permissions in it.",
+        )
+        .args(args![
+            user = None,
+            group = None,
+            recurse = None,
+            max_depth = None,
+            dir_mode = None,
+            file_mode = None,
+            makedirs = False,
+            clean = False,
+            require = None,
+            exclude_pat = None,
+            follow_symlinks = False,
+            force = False,
+            backupname = None,
+            allow_symlink = True,
+            children_only = False,
+            win_owner = None,
+            win_perms = None,
+            win_deny_perms = None,
+            win_inheritance = True,
+            win_perms_reset = False
+        ])
+        .keywords(),
+        StateFunction::new(
+            "exists",
+            |s| ended(simple::exists(s)),
+            "Requires that a path exists.",
+        )
+        .keywords(),
+        StateFunction::new(
+            "hardlink",
+            |s| ended(links::hardlink(s)),
+            "Requires a hard link.",
+        )
+        .args(args![
+            target,
+            force = False,
+            makedirs = False,
+            user = None,
+            group = None,
+            dir_mode = None
+        ])
+        .keywords(),
+        StateFunction::new(
+            "line",
+            |s| ended(line::line(s)),
+            "Manages one line of a file.",
+        )
+        .args(&[
+            opt("content", NIL),
+            opt("match", NIL),
+            opt("mode", NIL),
+            opt("location", NIL),
+            opt("before", NIL),
+            opt("after", NIL),
+            opt("show_changes", Lit::Bool(true)),
+            opt("backup", NO),
+            opt("quiet", NO),
+            opt("indent", Lit::Bool(true)),
+            opt("create", NO),
+            opt("user", NIL),
+            opt("group", NIL),
+            opt("file_mode", NIL),
+        ]),
+        StateFunction::new(
+            "managed",
+            |s| ended(managed::managed(s)),
+            "Manages a file's content, owner, group and mode.",
+        )
+        .args(args![
+            source = None,
+            source_hash = "",
+            source_hash_name = None,
+            keep_source = True,
+            user = None,
+            group = None,
+            mode = None,
+            attrs = None,
+            template = None,
+            makedirs = False,
+            dir_mode = None,
+            context = None,
+            replace = True,
+            defaults = None,
+            backup = "",
+            show_changes = True,
+            create = True,
+            contents = None,
+            tmp_dir = None,
+            tmp_ext = "",
+            contents_pillar = None,
+            contents_grains = None,
+            contents_newline = True,
+            contents_delimiter = ":",
+            encoding = None,
+            encoding_errors = "strict",
+            allow_empty = True,
+            follow_symlinks = True,
+            check_cmd = None,
+            skip_verify = False,
+            selinux = None,
+            win_owner = None,
+            win_perms = None,
+            win_deny_perms = None,
+            win_inheritance = True,
+            win_perms_reset = False,
+            verify_ssl = True,
+            use_etag = False,
+            signature = None,
+            source_hash_sig = None,
+            signed_by_any = None,
+            signed_by_all = None,
+            keyring = None,
+            gnupghome = None,
+            ignore_ordering = False,
+            ignore_whitespace = False,
+            ignore_comment_characters = None,
+            new_file_diff = False,
+            sig_backend = "gpg"
+        ])
+        .keywords(),
+        StateFunction::new(
+            "missing",
+            |s| ended(simple::missing(s)),
+            "Requires that a path does not exist, without removing it.",
+        )
+        .keywords(),
+        StateFunction::new(
+            "mknod",
+            |s| ended(links::mknod(s)),
+            "Requires a device node or a pipe.",
+        )
+        .args(args![
+            ntype,
+            major = { 0 },
+            minor = { 0 },
+            user = None,
+            group = None,
+            mode = "0600"
+        ]),
+        StateFunction::new(
+            "prepend",
+            |s| ended(append::prepend(s)),
+            "Prepends lines that a file does not have.",
+        )
+        .args(args![
+            text = None,
+            makedirs = False,
+            source = None,
+            source_hash = None,
+            template = "jinja",
+            sources = None,
+            source_hashes = None,
+            defaults = None,
+            context = None,
+            header = None,
+            show_changes = True
+        ]),
+        StateFunction::new(
+            "recurse",
+            |s| ended(recurse::recurse(s)),
+            "Manages a directory tree by one of the file server.",
+        )
+        .args(args![
+            source,
+            keep_source = True,
+            clean = False,
+            require = None,
+            user = None,
+            group = None,
+            dir_mode = None,
+            file_mode = None,
+            sym_mode = None,
+            template = None,
+            context = None,
+            replace = True,
+            defaults = None,
+            include_empty = False,
+            backup = "",
+            include_pat = None,
+            exclude_pat = None,
+            maxdepth = None,
+            keep_symlinks = False,
+            force_symlinks = False,
+            win_owner = None,
+            win_perms = None,
+            win_deny_perms = None,
+            win_inheritance = True,
+            merge = False
+        ])
+        .keywords(),
+        StateFunction::new(
+            "rename",
+            |s| ended(copy::rename(s)),
+            "Renames a file or a directory if it exists.",
+        )
+        .args(args![source, force = False, makedirs = False])
+        .keywords(),
+        StateFunction::new(
+            "replace",
+            |s| ended(edit::replace(s)),
+            "Replaces matches of a pattern in a file.",
+        )
+        .args(args![
+            pattern,
+            repl,
+            count = { 0 },
+            flags = { 8 },
+            bufsize = { 1 },
+            append_if_not_found = False,
+            prepend_if_not_found = False,
+            not_found_content = None,
+            backup = ".bak",
+            show_changes = True,
+            ignore_if_missing = False,
+            backslash_literal = False,
+            encoding = None
+        ]),
+        StateFunction::new(
+            "symlink",
+            |s| ended(symlink::symlink(s)),
+            "Requires a symbolic link.",
+        )
+        .args(args![
+            target,
+            force = False,
+            backupname = None,
+            makedirs = False,
+            user = None,
+            group = None,
+            mode = None,
+            win_owner = None,
+            win_perms = None,
+            win_deny_perms = None,
+            win_inheritance = None,
+            atomic = False,
+            disallow_copy_and_unlink = False,
+            inherit_user_and_group = False,
+            follow_symlinks = True
+        ])
+        .keywords(),
+        StateFunction::new(
+            "touch",
+            |s| ended(simple::touch(s)),
+            "Creates a file if it does not exist, and sets its times.",
+        )
+        .args(args![atime = None, mtime = None, makedirs = False]),
+        StateFunction::new(
+            "uncomment",
+            |s| ended(edit::uncomment(s)),
+            "Removes a character before lines that match a pattern.",
+        )
+        .args(args![regex, char = "#", backup = ".bak"]),
+    ],
+};
