@@ -3,7 +3,7 @@
 use super::directory::walk;
 use super::simple::make_parents;
 use super::symlink::group_of;
-use super::{Step, command_error, fail, known_owner, mode_of, outcome_of};
+use super::{Step, command_error, fail, known_owner, mode_of, outcome_of, user_of};
 use crate::declare::{State, StateOutcome};
 use halite_modules::execution::CallError;
 use halite_modules::execution::file::os;
@@ -19,7 +19,7 @@ pub(super) fn copy(s: &mut State<'_, '_>) -> Step {
     }
     let preserve = s.flag("preserve");
     let mut perms = Perms {
-        user: s.arg("user").clone(),
+        user: user_of(s),
         group: s.arg("group").clone(),
         mode: mode_of(s.arg("mode")),
         follow_symlinks: true,

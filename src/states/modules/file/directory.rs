@@ -1,7 +1,7 @@
 //! `file.directory`.
 
 use super::clean::{self, Keep};
-use super::{Step, change, fail, has_changes, known_owner, mode_of, outcome_of};
+use super::{Step, change, fail, has_changes, known_owner, mode_of, outcome_of, user_of};
 use crate::declare::{State, StateOutcome};
 use halite_modules::execution::file::paths::{self, expanduser};
 use halite_modules::execution::file::{
@@ -132,14 +132,14 @@ pub(super) fn directory(s: &mut State<'_, '_>) -> Step {
     if !file_mode.truthy() {
         file_mode = mode.clone();
     }
-    let (user, group) = (s.arg("user").clone(), s.arg("group").clone());
+    let (user, group) = (user_of(s), s.arg("group").clone());
     known_owner(s, &user, &group)?;
     if !paths::is_abs(&name) {
         return fail(format!("Specified file {name} is not an absolute path"));
     }
     let mut outcome = StateOutcome::good("");
     if let Some(ended) = make_way(s, &name, &mut outcome)? {
-        return Ok(ended.with("name", name));
+        return Ok(ended);
     }
     let request = Directory {
         perms: Perms {
@@ -159,8 +159,7 @@ pub(super) fn directory(s: &mut State<'_, '_>) -> Step {
         exclude: s.arg("exclude_pat").clone(),
         name,
     };
-    let outcome = request.apply(s, outcome)?;
-    Ok(outcome.with("name", request.name))
+    request.apply(s, outcome)
 }
 
 /// Requires one directory with its parents, for a whole tree.
@@ -291,7 +290,10 @@ impl Directory {
                 Some(below) => self.perms_below(below, &self.perms.mode),
                 None => self.perms.clone(),
             };
-            let found = pending_perms(&self.name, &perms)?;
+            let found = match paths::is_dir(&self.name) {
+                true => pending_perms(&self.name, &perms)?,
+                false => map! {"directory" => "new"},
+            };
             if !found.is_empty() {
                 changes.set(self.name.as_str(), found);
             }

@@ -1,6 +1,6 @@
 //! `file.managed`.
 
-use super::{Ended, Step, fail, has_changes, known_owner, mode_of, outcome_of};
+use super::{Ended, Step, fail, has_changes, known_owner, mode_of, outcome_of, user_of};
 use crate::declare::{State, StateOutcome};
 use halite_modules::execution::file::SourceHash;
 use halite_modules::execution::file::os::{self, TEMPFILE_PREFIX};
@@ -61,6 +61,8 @@ pub(super) struct Check {
     pub dir: String,
     /// The end of its name.
     pub suffix: String,
+    /// Whether a failed check still tells what would have changed.
+    pub keeps_changes: bool,
 }
 
 impl Check {
@@ -70,6 +72,7 @@ impl Check {
             command: text("check_cmd"),
             dir: text("tmp_dir"),
             suffix: text("tmp_ext"),
+            keeps_changes: false,
         }
     }
 }
@@ -95,6 +98,8 @@ pub(super) fn managed(s: &mut State<'_, '_>) -> Step {
         .text("mode")
         .is_some_and(|m| m.eq_ignore_ascii_case("keep"));
     let mut request = Managed::of(s, &name, keep_mode);
+    request.perms.user = user_of(s);
+    request.get.user = request.perms.user.clone();
     let given = CONTENTS.map(|name| (name, s.arg(name).clone()));
     let mut given = given.into_iter().filter(|(_, v)| !v.is_nil());
     let contents = given.next();
@@ -347,10 +352,12 @@ impl Managed {
         self.get.source = source;
         self.get.source_hash = hash;
         add_accumulated(s, &name, &mut self.get.kwargs);
-        if s.test {
-            return self.test(s);
-        }
-        self.manage(s)
+        self.write(s)
+    }
+
+    /// Writes the file, or tells what would be written.
+    pub fn write(&self, s: &mut State<'_, '_>) -> Step {
+        if s.test { self.test(s) } else { self.manage(s) }
     }
 
     /// Renders contents that the state gives itself.
@@ -536,7 +543,8 @@ impl Managed {
         if !has_changes(&made) {
             return Ok(());
         }
-        run_check(s, &self.check.command, &temporary.0)
+        let changes = self.check.keeps_changes.then_some(made.changes);
+        run_check(s, &self.check.command, &temporary.0, changes)
     }
 
     /// Removes the cached copy of a remote source.
@@ -556,7 +564,7 @@ impl Managed {
 }
 
 /// Runs a command that checks a file.
-fn run_check(s: &mut State<'_, '_>, command: &str, file: &str) -> Step<()> {
+fn run_check(s: &mut State<'_, '_>, command: &str, file: &str, changes: Option<Value>) -> Step<()> {
     let mut options = map! {};
     if let Some(shell) = s.ctx().grains.get("shell") {
         options.set("shell", shell.clone());
@@ -578,7 +586,10 @@ fn run_check(s: &mut State<'_, '_>, command: &str, file: &str) -> Step<()> {
             text.push_str(&part);
         }
     }
-    Err(StateOutcome::bad(text).with("skip_watch", true).into())
+    let outcome = StateOutcome::bad(text).with("skip_watch", true);
+    Err(outcome
+        .changes(changes.unwrap_or_else(|| Map::new().into()))
+        .into())
 }
 
 /// A file to check, removed on drop.

@@ -7,10 +7,12 @@ mod clean;
 mod copy;
 mod directory;
 mod edit;
+mod keyvalue;
 mod line;
 mod links;
 mod managed;
 mod recurse;
+mod serialize;
 mod simple;
 mod symlink;
 mod templates;
@@ -46,8 +48,18 @@ impl From<StateOutcome> for Ended {
 /// The result of a step of a state.
 type Step<T = StateOutcome> = std::result::Result<T, Ended>;
 
-/// Makes a function's result of its steps.
-fn ended(step: Step) -> Result {
+/// Runs the steps of a function; its outcome has the name with the home directory filled in.
+fn run(s: &mut State<'_, '_>, steps: fn(&mut State<'_, '_>) -> Step) -> Result {
+    let name = s.name();
+    let outcome = outcome(steps(s))?;
+    Ok(match name.starts_with('~') {
+        true => outcome.with("name", paths::expanduser(&name)),
+        false => outcome,
+    })
+}
+
+/// The outcome of steps.
+fn outcome(step: Step) -> Result {
     match step {
         Ok(outcome) => Ok(outcome),
         Err(Ended::With(outcome)) => Ok(*outcome),
@@ -84,6 +96,14 @@ fn absolute(s: &State<'_, '_>, function: &str) -> Step<String> {
         Ok(name)
     } else {
         fail(format!("Specified file {name} is not an absolute path"))
+    }
+}
+
+/// The user of a state, which may also be given as `owner`.
+fn user_of(s: &State<'_, '_>) -> Value {
+    match s.arg("user") {
+        user if user.truthy() => user.clone(),
+        user => s.kwargs.get("owner").unwrap_or(user).clone(),
     }
 }
 
@@ -151,20 +171,20 @@ pub(super) const MODULE: StateModule = StateModule {
     functions: &[
         StateFunction::new(
             "absent",
-            |s| ended(simple::absent(s)),
+            |s| run(s, simple::absent),
             "Requires that a file, a link or a directory tree does not exist.",
         )
         .keywords(),
         StateFunction::new(
             "accumulated",
-            |s| ended(accumulated::accumulated(s)),
+            |s| run(s, accumulated::accumulated),
             "Collects text for the template of another state.",
         )
         .args(args![filename, text])
         .keywords(),
         StateFunction::new(
             "append",
-            |s| ended(append::append(s)),
+            |s| run(s, append::append),
             "Appends lines that a file does not have.",
         )
         .args(args![
@@ -182,7 +202,7 @@ pub(super) const MODULE: StateModule = StateModule {
         ]),
         StateFunction::new(
             "blockreplace",
-            |s| ended(block::blockreplace(s)),
+            |s| run(s, block::blockreplace),
             "Manages the text between two markers of a file.",
         )
         .args(args![
@@ -206,7 +226,7 @@ pub(super) const MODULE: StateModule = StateModule {
         ]),
         StateFunction::new(
             "comment",
-            |s| ended(edit::comment(s)),
+            |s| run(s, edit::comment),
             "Adds a character before lines that match a pattern.",
         )
         .args(args![
@@ -217,7 +237,7 @@ pub(super) const MODULE: StateModule = StateModule {
         ]),
         StateFunction::new(
             "copy",
-            |s| ended(copy::copy(s)),
+            |s| run(s, copy::copy),
             "Copies a file or a directory of this minion if the target does not exist.",
         )
         .args(args![
@@ -234,7 +254,7 @@ pub(super) const MODULE: StateModule = StateModule {
         .keywords(),
         StateFunction::new(
             "directory",
-            |s| ended(directory::directory(s)),
+            |s| run(s, directory::directory),
             "Requires that a directory exists, and sets the permissions in it.",
         )
         .args(args![
@@ -262,13 +282,13 @@ pub(super) const MODULE: StateModule = StateModule {
         .keywords(),
         StateFunction::new(
             "exists",
-            |s| ended(simple::exists(s)),
+            |s| run(s, simple::exists),
             "Requires that a path exists.",
         )
         .keywords(),
         StateFunction::new(
             "hardlink",
-            |s| ended(links::hardlink(s)),
+            |s| run(s, links::hardlink),
             "Requires a hard link.",
         )
         .args(args![
@@ -281,8 +301,30 @@ pub(super) const MODULE: StateModule = StateModule {
         ])
         .keywords(),
         StateFunction::new(
+            "keyvalue",
+            |s| run(s, keyvalue::keyvalue),
+            "Manages lines of keys and values.",
+        )
+        .args(args![
+            key = None,
+            value = None,
+            key_values = None,
+            separator = "=",
+            append_if_not_found = False,
+            prepend_if_not_found = False,
+            search_only = False,
+            show_changes = True,
+            ignore_if_missing = False,
+            count = { 1 },
+            uncomment = None,
+            key_ignore_case = False,
+            value_ignore_case = False,
+            create_if_missing = False,
+            prune = False
+        ]),
+        StateFunction::new(
             "line",
-            |s| ended(line::line(s)),
+            |s| run(s, line::line),
             "Manages one line of a file.",
         )
         .args(&[
@@ -303,7 +345,7 @@ pub(super) const MODULE: StateModule = StateModule {
         ]),
         StateFunction::new(
             "managed",
-            |s| ended(managed::managed(s)),
+            |s| run(s, managed::managed),
             "Manages a file's content, owner, group and mode.",
         )
         .args(args![
@@ -360,13 +402,13 @@ pub(super) const MODULE: StateModule = StateModule {
         .keywords(),
         StateFunction::new(
             "missing",
-            |s| ended(simple::missing(s)),
+            |s| run(s, simple::missing),
             "Requires that a path does not exist, without removing it.",
         )
         .keywords(),
         StateFunction::new(
             "mknod",
-            |s| ended(links::mknod(s)),
+            |s| run(s, links::mknod),
             "Requires a device node or a pipe.",
         )
         .args(args![
@@ -379,7 +421,7 @@ pub(super) const MODULE: StateModule = StateModule {
         ]),
         StateFunction::new(
             "prepend",
-            |s| ended(append::prepend(s)),
+            |s| run(s, append::prepend),
             "Prepends lines that a file does not have.",
         )
         .args(args![
@@ -397,7 +439,7 @@ pub(super) const MODULE: StateModule = StateModule {
         ]),
         StateFunction::new(
             "recurse",
-            |s| ended(recurse::recurse(s)),
+            |s| run(s, recurse::recurse),
             "Manages a directory tree by one of the file server.",
         )
         .args(args![
@@ -430,14 +472,14 @@ pub(super) const MODULE: StateModule = StateModule {
         .keywords(),
         StateFunction::new(
             "rename",
-            |s| ended(copy::rename(s)),
+            |s| run(s, copy::rename),
             "Renames a file or a directory if it exists.",
         )
         .args(args![source, force = False, makedirs = False])
         .keywords(),
         StateFunction::new(
             "replace",
-            |s| ended(edit::replace(s)),
+            |s| run(s, edit::replace),
             "Replaces matches of a pattern in a file.",
         )
         .args(args![
@@ -456,8 +498,34 @@ pub(super) const MODULE: StateModule = StateModule {
             encoding = None
         ]),
         StateFunction::new(
+            "serialize",
+            |s| run(s, serialize::serialize),
+            "Writes data to a file in a format such as JSON or YAML.",
+        )
+        .args(args![
+            dataset = None,
+            dataset_pillar = None,
+            user = None,
+            group = None,
+            mode = None,
+            backup = "",
+            makedirs = False,
+            show_changes = True,
+            create = True,
+            merge_if_exists = False,
+            encoding = None,
+            encoding_errors = "strict",
+            serializer = None,
+            serializer_opts = None,
+            deserializer_opts = None,
+            check_cmd = None,
+            tmp_dir = None,
+            tmp_ext = ""
+        ])
+        .keywords(),
+        StateFunction::new(
             "symlink",
-            |s| ended(symlink::symlink(s)),
+            |s| run(s, symlink::symlink),
             "Requires a symbolic link.",
         )
         .args(args![
@@ -480,13 +548,13 @@ pub(super) const MODULE: StateModule = StateModule {
         .keywords(),
         StateFunction::new(
             "touch",
-            |s| ended(simple::touch(s)),
+            |s| run(s, simple::touch),
             "Creates a file if it does not exist, and sets its times.",
         )
         .args(args![atime = None, mtime = None, makedirs = False]),
         StateFunction::new(
             "uncomment",
-            |s| ended(edit::uncomment(s)),
+            |s| run(s, edit::uncomment),
             "Removes a character before lines that match a pattern.",
         )
         .args(args![regex, char = "#", backup = ".bak"]),

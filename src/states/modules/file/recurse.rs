@@ -3,7 +3,7 @@
 use super::clean::Keep;
 use super::managed::Managed;
 use super::symlink::Link;
-use super::{Ended, Step, change, directory, fail, has_changes, known_owner, mode_of};
+use super::{Ended, Step, change, directory, fail, has_changes, known_owner, mode_of, user_of};
 use crate::declare::{State, StateOutcome};
 use halite_modules::execution::file::paths::{self, expanduser};
 use halite_modules::execution::file::{Perms, remove};
@@ -225,7 +225,7 @@ pub(super) fn recurse(s: &mut State<'_, '_>) -> Step {
     let low = s.low.clone();
     let request = Request::of(&low);
     let name = request.name.clone();
-    let (user, group) = (s.arg("user").clone(), s.arg("group").clone());
+    let (user, group) = (user_of(s), s.arg("group").clone());
     if s.kwargs.contains("mode") {
         return fail(
             "'mode' is not allowed in 'file.recurse'. Please use 'file_mode' and 'dir_mode'.",
@@ -334,14 +334,14 @@ fn file_request(s: &State<'_, '_>, path: &str, source: &str) -> Managed {
         mode_of(s.arg("file_mode"))
     };
     request.keep_mode = keep;
-    request.perms.user = arg("user");
+    request.perms.user = user_of(s);
     request.perms.group = arg("group");
     request.perms.mode = mode.clone();
     request.get.source = source.into();
     request.get.template = arg("template");
     request.get.context = arg("context");
     request.get.defaults = arg("defaults");
-    request.get.user = arg("user");
+    request.get.user = user_of(s);
     request.get.group = arg("group");
     request.get.mode = mode;
     request.keep_source = s.flag("keep_source");

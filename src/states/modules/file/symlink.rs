@@ -1,7 +1,7 @@
 //! `file.symlink`.
 
 use super::simple::make_parents;
-use super::{Step, absolute, command_error, fail};
+use super::{Step, absolute, command_error, fail, user_of};
 use crate::declare::{State, StateOutcome};
 use halite_modules::execution::file::os;
 use halite_modules::execution::file::{
@@ -32,7 +32,7 @@ pub(super) fn symlink(s: &mut State<'_, '_>) -> Step {
     let name = absolute(s, "symlink")?;
     Link {
         target: s.text("target").unwrap_or_default(),
-        user: s.arg("user").clone(),
+        user: user_of(s),
         group: s.arg("group").clone(),
         mode: s.arg("mode").clone(),
         force: s.flag("force"),
@@ -207,7 +207,7 @@ impl Link {
         if paths::lexists(&place) {
             if !self.force {
                 return fail(format!(
-                    "Symlink & backup dest exists and Force not set. {name} -> {target} - backup: {backup}"
+                    "Symlink & backup dest exists and Force not set. {name} -> {target} - backup: {place}"
                 ));
             }
             remove(&place)?;

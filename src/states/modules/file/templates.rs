@@ -43,7 +43,10 @@ fn text(s: &mut State<'_, '_>, source: &Value, hash: &Value) -> Step<String> {
             "Failed to load template file {}",
             python::str(source)
         ));
-        Err(wrong.with("data", Vec::<Value>::new()).into())
+        Err(wrong
+            .with("name", source.clone())
+            .with("data", Vec::<Value>::new())
+            .into())
     };
     let (source, hash) = match source_list(s.call, &list, hash, &saltenv) {
         Ok(found) => found,
