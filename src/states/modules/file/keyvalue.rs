@@ -136,7 +136,7 @@ impl Lines {
                 self.pairs.iter().position(fits)
             });
             let (Some((key, value)), Some(at)) = (parts, at) else {
-                if self.prune && parts.is_some() {
+                if self.prune {
                     self.diff.push(format!("- {old}\n"));
                     self.deleted += 1;
                 } else {
@@ -173,7 +173,7 @@ impl Lines {
         }
         self.changed += missing.len();
         let added: String = missing.iter().map(|line| format!("{line}\n")).collect();
-        if prepend {
+        if prepend && !append {
             self.diff.push("  <SOF>\n".to_owned());
             self.diff
                 .extend(missing.iter().map(|line| format!("+ {line}\n")));

@@ -592,11 +592,11 @@ fn run_check(s: &mut State<'_, '_>, command: &str, file: &str, changes: Option<V
         .into())
 }
 
-/// A file to check, removed on drop.
-struct Scratch(String);
+/// A new file for a trial, removed on drop.
+pub(super) struct Scratch(pub String);
 
 impl Scratch {
-    fn new(dir: &Path, suffix: &str) -> std::result::Result<Scratch, Ended> {
+    pub fn new(dir: &Path, suffix: &str) -> std::result::Result<Scratch, Ended> {
         let path = dir.join(format!("{TEMPFILE_PREFIX}{}{suffix}", os::random_name()));
         let shown = path.to_string_lossy().into_owned();
         use std::os::unix::fs::OpenOptionsExt;

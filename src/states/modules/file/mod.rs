@@ -3,19 +3,25 @@
 mod accumulated;
 mod append;
 mod block;
+mod cached;
 mod clean;
 mod copy;
+mod decode;
 mod directory;
 mod edit;
 mod keyvalue;
 mod line;
 mod links;
 mod managed;
+mod patch;
+mod pruned;
 mod recurse;
+mod retention;
 mod serialize;
 mod simple;
 mod symlink;
 mod templates;
+mod tidied;
 
 use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome};
 use halite_modules::args;
@@ -225,6 +231,24 @@ pub(super) const MODULE: StateModule = StateModule {
             insert_after_match = None
         ]),
         StateFunction::new(
+            "cached",
+            |s| run(s, cached::cached),
+            "Requires that a file is in the minion's cache.",
+        )
+        .args(args![
+            source_hash = "",
+            source_hash_name = None,
+            skip_verify = False,
+            saltenv = "base",
+            use_etag = False,
+            source_hash_sig = None,
+            signed_by_any = None,
+            signed_by_all = None,
+            keyring = None,
+            gnupghome = None,
+            sig_backend = "gpg"
+        ]),
+        StateFunction::new(
             "comment",
             |s| run(s, edit::comment),
             "Adds a character before lines that match a pattern.",
@@ -252,6 +276,17 @@ pub(super) const MODULE: StateModule = StateModule {
             subdir = False
         ])
         .keywords(),
+        StateFunction::new(
+            "decode",
+            |s| run(s, decode::decode),
+            "Writes a file of encoded data.",
+        )
+        .args(args![
+            encoded_data = None,
+            contents_pillar = None,
+            encoding_type = "base64",
+            checksum = "md5"
+        ]),
         StateFunction::new(
             "directory",
             |s| run(s, directory::directory),
@@ -420,6 +455,27 @@ pub(super) const MODULE: StateModule = StateModule {
             mode = "0600"
         ]),
         StateFunction::new(
+            "not_cached",
+            |s| run(s, cached::not_cached),
+            "Requires that a file is not in the minion's cache.",
+        )
+        .args(args![saltenv = "base"]),
+        StateFunction::new("patch", |s| run(s, patch::patch), "Applies a patch file.")
+            .args(args![
+                source = None,
+                source_hash = None,
+                source_hash_name = None,
+                skip_verify = False,
+                template = None,
+                context = None,
+                defaults = None,
+                options = "",
+                reject_file = None,
+                strip = None,
+                saltenv = None
+            ])
+            .keywords(),
+        StateFunction::new(
             "prepend",
             |s| run(s, append::prepend),
             "Prepends lines that a file does not have.",
@@ -436,6 +492,16 @@ pub(super) const MODULE: StateModule = StateModule {
             context = None,
             header = None,
             show_changes = True
+        ]),
+        StateFunction::new(
+            "pruned",
+            |s| run(s, pruned::pruned),
+            "Removes empty directories.",
+        )
+        .args(args![
+            recurse = False,
+            ignore_errors = False,
+            older_than = None
         ]),
         StateFunction::new(
             "recurse",
@@ -498,6 +564,12 @@ pub(super) const MODULE: StateModule = StateModule {
             encoding = None
         ]),
         StateFunction::new(
+            "retention_schedule",
+            |s| run(s, retention::retention_schedule),
+            "Removes old files of a directory by a schedule of what to keep.",
+        )
+        .args(args![retain, strptime_format = None, timezone = None]),
+        StateFunction::new(
             "serialize",
             |s| run(s, serialize::serialize),
             "Writes data to a file in a format such as JSON or YAML.",
@@ -544,6 +616,25 @@ pub(super) const MODULE: StateModule = StateModule {
             disallow_copy_and_unlink = False,
             inherit_user_and_group = False,
             follow_symlinks = True
+        ])
+        .keywords(),
+        StateFunction::new(
+            "tidied",
+            |s| run(s, tidied::tidied),
+            "Removes old or large files of a directory.",
+        )
+        .args(args![
+            age = { 0 },
+            matches = None,
+            rmdirs = False,
+            size = { 0 },
+            exclude = None,
+            full_path_match = False,
+            followlinks = False,
+            time_comparison = "atime",
+            age_size_logical_operator = "OR",
+            age_size_only = None,
+            rmlinks = True
         ])
         .keywords(),
         StateFunction::new(
