@@ -3,6 +3,7 @@
 use halite_modules::execution::declare::Arg;
 use halite_modules::execution::{Call, CallError, Context, python};
 use halite_wire::{Map, Value};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a state function returns, before the runner adds its own fields.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +62,9 @@ impl StateOutcome {
             "name" => name.clone(), "changes" => self.changes, "result" => self.result.map_or(Value::Nil, Value::Bool),
             "comment" => self.comment,
         };
-        map.0.extend(self.more.0);
+        for (key, value) in self.more.0 {
+            map.set(python::str(&key), value);
+        }
         map
     }
 }
@@ -74,6 +77,62 @@ pub fn old_new(old: impl Into<Value>, new: impl Into<Value>) -> Map {
 /// The result of a state function or of a part of one.
 pub type Result<T = StateOutcome, E = CallError> = std::result::Result<T, E>;
 
+/// What the states of a run share.
+#[derive(Debug, Default)]
+pub struct RunData {
+    /// All calls of the run (`__lowstate__`).
+    pub low: Vec<Map>,
+    accumulated: Mutex<Map>,
+}
+
+impl RunData {
+    /// For these calls.
+    pub fn new(low: Vec<Map>) -> RunData {
+        RunData {
+            low,
+            accumulated: Mutex::default(),
+        }
+    }
+
+    /// What `file.accumulated` has collected for a file: texts by name.
+    pub fn accumulated(&self, file: &str) -> Map {
+        let all = self
+            .accumulated
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        all.get(file)
+            .and_then(Value::as_map)
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    /// Adds texts for a file under a name; whether there was a new one.
+    pub fn accumulate(&self, file: &str, name: &str, texts: Vec<Value>) -> bool {
+        let mut all = self
+            .accumulated
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut of_file = all
+            .remove(file)
+            .and_then(Value::into_map)
+            .unwrap_or_default();
+        let mut list = match of_file.remove(name) {
+            Some(Value::Array(list)) => list,
+            _ => Vec::new(),
+        };
+        let before = list.len();
+        for text in texts {
+            if !list.contains(&text) {
+                list.push(text);
+            }
+        }
+        let more = list.len() > before;
+        of_file.set(name, list);
+        all.set(file, of_file);
+        more
+    }
+}
+
 /// One running state: its declared arguments, and the execution functions.
 pub struct State<'a, 'c> {
     /// The call of the execution function that runs it, for functions that take one.
@@ -82,6 +141,8 @@ pub struct State<'a, 'c> {
     pub low: &'a Map,
     /// Whether it only reports what it would do.
     pub test: bool,
+    /// The run.
+    pub run: Arc<RunData>,
     /// What was declared with it and is neither an argument nor for the engine.
     pub kwargs: Map,
     pub(crate) function: &'static StateFunction,
@@ -154,6 +215,7 @@ impl State<'_, '_> {
             call: self.call,
             low: self.low,
             test: self.test,
+            run: self.run.clone(),
             kwargs,
             function,
             named,

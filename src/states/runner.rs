@@ -1,9 +1,9 @@
 //! Makes the calls of a state run with this minion's functions (`salt/state.py State.call`).
 
-use super::declare::{State, StateFunction, StateOutcome, arguments, is_engine_key};
+use super::declare::{RunData, State, StateFunction, StateOutcome, arguments, is_engine_key};
 use super::{modules, slots};
 use halite_modules::execution::{
-    CallError, Context, find_for, invoke, invoke_with_retcode, python, with_call,
+    CallError, Context, find_for, invoke, invoke_legacy, invoke_with_retcode, python, with_call,
 };
 use halite_modules::files::FileClient;
 use halite_render::state::run::StateModules;
@@ -59,6 +59,8 @@ pub struct MinionStates {
     pub progress: Progress,
     /// Overridden results (`mock`).
     pub mock: bool,
+    /// What its states share.
+    pub run: Arc<RunData>,
     /// What was paused or ended by `state.pause` and `state.soft_kill`.
     pauses: Option<std::path::PathBuf>,
     killed: AtomicBool,
@@ -75,6 +77,7 @@ impl MinionStates {
             ctx: Mutex::new(Arc::new(ctx)),
             progress,
             mock: false,
+            run: Arc::default(),
             pauses,
             killed: AtomicBool::new(false),
         }
@@ -111,6 +114,7 @@ impl MinionStates {
                     call,
                     low,
                     test,
+                    run: self.run.clone(),
                     kwargs,
                     function,
                     named,
@@ -137,7 +141,7 @@ impl MinionStates {
         }
         kwargs.set("test", test);
         let fun = format!("{}.{}", low.str("state")?, low.str("fun")?);
-        let ret = match invoke(&ctx, "state.single_legacy", vec![fun.into()], kwargs) {
+        let ret = match invoke_legacy(&ctx, "state.single", &[fun.into()], &kwargs)? {
             Ok(Value::Map(ret)) => ret,
             Ok(_) => return None,
             Err(fault) => {
@@ -357,6 +361,11 @@ impl StateModules for MinionStates {
         }
         self.reload(low);
         result
+    }
+
+    fn runs_check_cmd(&self, low: &Map) -> bool {
+        // The file before it is put in place.
+        low.str("state") == Some("file")
     }
 
     fn condition_holds(&self, low: &Map, condition: &Value) -> bool {

@@ -74,6 +74,7 @@ pub(crate) use crate::programs::which;
 pub use crate::python;
 use halite_wire::{Map, Value};
 pub use mine::configured as mine_functions;
+pub use nested::traverse;
 pub(crate) use ps::host::NETWORK_COUNTERS;
 pub(crate) use ps::names as process_names;
 
@@ -337,6 +338,17 @@ pub fn invoke_with_retcode(
         let ret = call.salt(fun, args, kwargs)?;
         Ok((ret, std::mem::take(&mut call.retcode)))
     })
+}
+
+/// Has an installed Salt call a function (`legacy_salt`), although we may have one of that name; `None` if there is no
+/// installation, or it lacks the function.
+pub fn invoke_legacy(
+    ctx: &Context,
+    fun: &str,
+    args: &[Value],
+    kwargs: &Map,
+) -> Option<declare::Result> {
+    legacy::call(ctx, fun, args, kwargs).map(|answer| answer.map(|answer| answer.ret))
 }
 
 /// Calls a function with wire arguments.

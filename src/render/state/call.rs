@@ -16,6 +16,12 @@ pub trait StateModules: Sync {
     /// it only reports what it would do.
     fn call(&self, low: &Map, test: bool) -> Map;
 
+    /// Whether the function itself runs the command of `check_cmd`.
+    fn runs_check_cmd(&self, low: &Map) -> bool {
+        let _ = low;
+        false
+    }
+
     /// Whether a condition of `onlyif`, `unless` or `check_cmd` holds. It is a command that must succeed, a
     /// map with `fun` and arguments whose result must be true, or a boolean.
     fn condition_holds(&self, low: &Map, condition: &Value) -> bool;
@@ -181,7 +187,9 @@ fn call_known(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
         return skip;
     }
     let mut result = functions.call(low, test);
-    if let Some(commands) = low.get("check_cmd") {
+    if let Some(commands) = low.get("check_cmd")
+        && !functions.runs_check_cmd(low)
+    {
         let good = list(commands)
             .iter()
             .all(|c| functions.condition_holds(low, c));

@@ -1,6 +1,7 @@
 //! Functions that run states.
 
 use super::control;
+use crate::declare::RunData;
 use crate::runner::{MinionStates, Progress, file_client};
 use crate::source::MinionSls;
 use crate::top::{Matches, Top};
@@ -236,6 +237,7 @@ impl Session {
             .then(|| cache::state_pause(&self.ctx.cachedir).join(&self.jid));
         let mut states = MinionStates::new(self.ctx.clone(), progress, pauses.clone());
         states.mock = keyword(call, "mock").truthy();
+        states.run = Arc::new(RunData::new(compiled.graph.chunks.clone()));
         let options = RunOptions {
             test: self.flag("test"),
             failhard: self.flag("failhard"),

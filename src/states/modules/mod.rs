@@ -1,13 +1,14 @@
 //! The state modules. One file or directory per module, one table per module, one line here per table.
 
 mod cmd;
+mod file;
 mod module;
 mod test;
 
 use crate::declare::{StateFunction, StateModule};
 
 /// All state modules. A new one is added here and nowhere else.
-const MODULES: &[StateModule] = &[cmd::MODULE, module::MODULE, test::MODULE];
+const MODULES: &[StateModule] = &[cmd::MODULE, file::MODULE, module::MODULE, test::MODULE];
 
 /// A function by full name.
 pub(crate) fn find(module: &str, function: &str) -> Option<&'static StateFunction> {

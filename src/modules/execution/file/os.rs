@@ -348,6 +348,25 @@ pub fn copytree(from: &str, to: &str) -> Result<()> {
     copy_tree(from, to, false)
 }
 
+/// `shutil.copytree` with `symlinks=True`: links are copied as links.
+///
+/// # Errors
+/// As [`copytree`].
+pub fn copytree_with_links(from: &str, to: &str) -> Result<()> {
+    copy_tree(from, to, true)
+}
+
+/// `shutil.copy`: content and mode.
+///
+/// # Errors
+/// As in Python.
+pub fn copy_with_mode(from: &str, to: &str) -> Result<()> {
+    copyfile(from, to)?;
+    let meta = fs::metadata(from).map_err(|e| fault(&e, from))?;
+    let mode = fs::Permissions::from_mode(meta.mode() & 0o7777);
+    fs::set_permissions(to, mode).map_err(|e| fault(&e, to))
+}
+
 fn copy_tree(from: &str, to: &str, keep_links: bool) -> Result<()> {
     let entries = list_dir(from)?;
     fs::create_dir_all(paths::dirname(to)).map_err(|e| fault(&e, to))?;
