@@ -1,11 +1,12 @@
 //! The state modules. One file or directory per module, one table per module, one line here per table.
 
+mod service;
 mod test;
 
 use crate::declare::{StateFunction, StateModule};
 
 /// All state modules. A new one is added here and nowhere else.
-const MODULES: &[StateModule] = &[test::MODULE];
+const MODULES: &[StateModule] = &[service::MODULE, test::MODULE];
 
 /// A function by full name.
 pub(crate) fn find(module: &str, function: &str) -> Option<&'static StateFunction> {
