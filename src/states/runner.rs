@@ -2,7 +2,7 @@
 
 use super::declare::{State, StateFunction, StateOutcome};
 use super::{modules, slots};
-use halite_modules::execution::{CallError, Context, find_for, invoke, python, with_call};
+use halite_modules::execution::{Call, CallError, Context, find_for, invoke, python, with_call};
 use halite_modules::files::FileClient;
 use halite_render::state::run::StateModules;
 use halite_wire::{Map, Value};
@@ -92,6 +92,53 @@ pub struct MinionStates {
     /// What was paused or ended by `state.pause` and `state.soft_kill`.
     pauses: Option<std::path::PathBuf>,
     killed: AtomicBool,
+    /// The modules whose `mod_init` has been called.
+    begun: Mutex<Vec<String>>,
+}
+
+/// A state function with its arguments from a compiled call.
+fn state<'a, 'c>(
+    call: &'a mut Call<'c>,
+    function: &'static StateFunction,
+    low: &'a Map,
+    test: bool,
+) -> State<'a, 'c> {
+    let mut kwargs = Map::new();
+    for (key, value) in low.iter() {
+        let Some(key) = key.as_str() else { continue };
+        let known = function.args.iter().any(|a| a.name == key);
+        // What a watched state calls gets everything.
+        let own = !key.starts_with("__") && key != "name" && !ENGINE_KEYS.contains(&key);
+        if own && !known {
+            kwargs.set(key, value.clone());
+        }
+    }
+    let named = function.args.iter().map(|arg| {
+        let given = low.get(arg.name).cloned();
+        given.or(arg.default.map(|d| d.value())).unwrap_or_default()
+    });
+    let named = named.collect();
+    State {
+        call,
+        low,
+        test,
+        kwargs,
+        function,
+        named,
+    }
+}
+
+/// Calls another state function with what was declared for this one.
+///
+/// # Errors
+/// Those of the function.
+pub(crate) fn again(
+    s: &mut State<'_, '_>,
+    function: &'static StateFunction,
+    low: &Map,
+) -> Result<StateOutcome, CallError> {
+    let test = s.test;
+    (function.run)(&mut state(s.call, function, low, test))
 }
 
 impl MinionStates {
@@ -107,6 +154,7 @@ impl MinionStates {
             mock: false,
             pauses,
             killed: AtomicBool::new(false),
+            begun: Mutex::new(Vec::new()),
         }
     }
 
@@ -136,35 +184,30 @@ impl MinionStates {
         let outcome = slots::fill(&ctx, low).and_then(|low| {
             let low = low.as_ref();
             with_call(&ctx, |call| {
-                let mut kwargs = Map::new();
-                for (key, value) in low.iter() {
-                    let Some(key) = key.as_str() else { continue };
-                    let known = function.args.iter().any(|a| a.name == key);
-                    // What a watched state calls gets everything.
-                    let own =
-                        !key.starts_with("__") && key != "name" && !ENGINE_KEYS.contains(&key);
-                    if own && !known {
-                        kwargs.set(key, value.clone());
-                    }
-                }
-                let named = function.args.iter().map(|arg| {
-                    let given = low.get(arg.name).cloned();
-                    given.or(arg.default.map(|d| d.value())).unwrap_or_default()
-                });
-                let named = named.collect();
-                (function.run)(&mut State {
-                    call,
-                    low,
-                    test,
-                    kwargs,
-                    function,
-                    named,
-                })
+                self.begin(call, low, test)?;
+                (function.run)(&mut state(call, function, low, test))
             })
         });
         outcome
             .unwrap_or_else(|fault| raised(&fault))
             .into_map(&name)
+    }
+
+    /// Calls `mod_init` of a module before the first of its states that wants that.
+    fn begin(&self, call: &mut Call<'_>, low: &Map, test: bool) -> Result<(), CallError> {
+        let module = low.str("state").unwrap_or_default();
+        let Some(function) = modules::find(module, "mod_init") else {
+            return Ok(());
+        };
+        let begun = || self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        if begun().iter().any(|m| m == module) || low.str("fun") == Some("mod_watch") {
+            return Ok(());
+        }
+        let outcome = (function.run)(&mut state(call, function, low, test))?;
+        if outcome.result == Some(true) {
+            begun().push(module.to_owned());
+        }
+        Ok(())
     }
 
     /// A state that only an installed Salt has (`legacy_salt`).
@@ -409,6 +452,24 @@ impl StateModules for MinionStates {
         }
         self.reload(low);
         result
+    }
+
+    fn joins(&self, low: &Map) -> bool {
+        let module = low.str("state").unwrap_or_default();
+        if modules::joining(module).is_none() {
+            return false;
+        }
+        let ctx = self.context();
+        let all = match ctx.opts.get("state_aggregate") {
+            Some(Value::Array(names)) => names.iter().any(|n| n.is_str(module)),
+            Some(other) => other.truthy(),
+            None => false,
+        };
+        low.get("aggregate").map_or(all, Value::truthy)
+    }
+
+    fn joined(&self, low: &Map, others: &[&Map]) -> Option<Map> {
+        modules::joining(low.str("state")?)?(low, others)
     }
 
     fn condition_holds(&self, low: &Map, condition: &Value) -> bool {

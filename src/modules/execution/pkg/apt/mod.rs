@@ -75,5 +75,7 @@ fn change(call: &mut Call<'_>, argv: Vec<String>) -> Result<CommandOutput> {
         .to_vec();
     }
     words.extend(argv);
-    run(call, quiet(words))
+    let ran = run(call, quiet(words));
+    list::forget();
+    ran
 }
