@@ -1,6 +1,7 @@
 //! The state modules. One file or directory per module, one table per module, one line here per table.
 
 mod pkg;
+mod pkgrepo;
 mod service;
 mod test;
 
@@ -8,7 +9,7 @@ use crate::declare::{StateFunction, StateModule};
 use halite_wire::Map;
 
 /// All state modules. A new one is added here and nowhere else.
-const MODULES: &[StateModule] = &[pkg::MODULE, service::MODULE, test::MODULE];
+const MODULES: &[StateModule] = &[pkg::MODULE, pkgrepo::MODULE, service::MODULE, test::MODULE];
 
 /// A function by full name.
 pub(crate) fn find(module: &str, function: &str) -> Option<&'static StateFunction> {

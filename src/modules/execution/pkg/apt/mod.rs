@@ -17,6 +17,7 @@ use crate::execution::{Call, command_helpers, systemd};
 use halite_sys::command::Helper;
 use std::time::Duration;
 
+pub use repos::expand_repo;
 pub use table::MODULE;
 
 /// Environment variables that keep dpkg and its tools from asking questions.
