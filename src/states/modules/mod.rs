@@ -1,5 +1,7 @@
 //! The state modules. One file or directory per module, one table per module, one line here per table.
 
+mod alternatives;
+mod archive;
 mod pkg;
 mod pkgrepo;
 mod service;
@@ -9,7 +11,13 @@ use crate::declare::{StateFunction, StateModule};
 use halite_wire::Map;
 
 /// All state modules. A new one is added here and nowhere else.
-const MODULES: &[StateModule] = &[pkg::MODULE, pkgrepo::MODULE, service::MODULE, test::MODULE];
+const MODULES: &[StateModule] = &[
+    archive::MODULE,
+    pkg::MODULE,
+    pkgrepo::MODULE,
+    service::MODULE,
+    test::MODULE,
+];
 
 /// A function by full name.
 pub(crate) fn find(module: &str, function: &str) -> Option<&'static StateFunction> {
