@@ -3,7 +3,8 @@
 use super::declare::{RunData, State, StateFunction, StateOutcome, arguments, is_engine_key};
 use super::{modules, slots};
 use halite_modules::execution::{
-    CallError, Context, find_for, invoke, invoke_legacy, invoke_with_retcode, python, with_call,
+    Call, CallError, Context, find_for, invoke, invoke_legacy, invoke_with_retcode, python,
+    with_call,
 };
 use halite_modules::files::FileClient;
 use halite_render::state::run::StateModules;
@@ -64,6 +65,42 @@ pub struct MinionStates {
     /// What was paused or ended by `state.pause` and `state.soft_kill`.
     pauses: Option<std::path::PathBuf>,
     killed: AtomicBool,
+    /// The modules whose `mod_init` has been called.
+    begun: Mutex<Vec<String>>,
+}
+
+/// A state function with its arguments from a compiled call.
+fn state<'a, 'c>(
+    call: &'a mut Call<'c>,
+    function: &'static StateFunction,
+    low: &'a Map,
+    test: bool,
+    run: Arc<RunData>,
+) -> State<'a, 'c> {
+    let (named, kwargs) = arguments(function, low);
+    State {
+        call,
+        low,
+        test,
+        run,
+        kwargs,
+        function,
+        named,
+    }
+}
+
+/// Calls another state function with what was declared for this one.
+///
+/// # Errors
+/// Those of the function.
+pub(crate) fn again(
+    s: &mut State<'_, '_>,
+    function: &'static StateFunction,
+    low: &Map,
+) -> Result<StateOutcome, CallError> {
+    let test = s.test;
+    let run = s.run.clone();
+    (function.run)(&mut state(s.call, function, low, test, run))
 }
 
 impl MinionStates {
@@ -80,6 +117,7 @@ impl MinionStates {
             run: Arc::default(),
             pauses,
             killed: AtomicBool::new(false),
+            begun: Mutex::new(Vec::new()),
         }
     }
 
@@ -109,21 +147,30 @@ impl MinionStates {
         let outcome = slots::fill(&ctx, low).and_then(|low| {
             let low = low.as_ref();
             with_call(&ctx, |call| {
-                let (named, kwargs) = arguments(function, low);
-                (function.run)(&mut State {
-                    call,
-                    low,
-                    test,
-                    run: self.run.clone(),
-                    kwargs,
-                    function,
-                    named,
-                })
+                self.begin(call, low, test)?;
+                (function.run)(&mut state(call, function, low, test, self.run.clone()))
             })
         });
         outcome
             .unwrap_or_else(|fault| raised(&fault))
             .into_map(&name)
+    }
+
+    /// Calls `mod_init` of a module before the first of its states that wants that.
+    fn begin(&self, call: &mut Call<'_>, low: &Map, test: bool) -> Result<(), CallError> {
+        let module = low.str("state").unwrap_or_default();
+        let Some(function) = modules::find(module, "mod_init") else {
+            return Ok(());
+        };
+        let begun = || self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        if begun().iter().any(|m| m == module) || low.str("fun") == Some("mod_watch") {
+            return Ok(());
+        }
+        let outcome = (function.run)(&mut state(call, function, low, test, self.run.clone()))?;
+        if outcome.result == Some(true) {
+            begun().push(module.to_owned());
+        }
+        Ok(())
     }
 
     /// A state that only an installed Salt has (`legacy_salt`).
@@ -366,6 +413,24 @@ impl StateModules for MinionStates {
     fn runs_check_cmd(&self, low: &Map) -> bool {
         // The file before it is put in place.
         low.str("state") == Some("file")
+    }
+
+    fn joins(&self, low: &Map) -> bool {
+        let module = low.str("state").unwrap_or_default();
+        if modules::joining(module).is_none() {
+            return false;
+        }
+        let ctx = self.context();
+        let all = match ctx.opts.get("state_aggregate") {
+            Some(Value::Array(names)) => names.iter().any(|n| n.is_str(module)),
+            Some(other) => other.truthy(),
+            None => false,
+        };
+        low.get("aggregate").map_or(all, Value::truthy)
+    }
+
+    fn joined(&self, low: &Map, others: &[&Map]) -> Option<Map> {
+        modules::joining(low.str("state")?)?(low, others)
     }
 
     fn condition_holds(&self, low: &Map, condition: &Value) -> bool {

@@ -42,7 +42,7 @@ mod nested;
 mod network;
 mod partition;
 mod pillar;
-mod pkg;
+pub mod pkg;
 pub mod proc;
 mod program;
 mod ps;

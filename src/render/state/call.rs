@@ -37,6 +37,16 @@ pub trait StateModules: Sync {
         true
     }
 
+    /// Whether other calls may be joined with this one (`aggregate`, `state_aggregate`).
+    fn joins(&self, _low: &Map) -> bool {
+        false
+    }
+
+    /// The call with those of the same module joined that are still to be made, which then find their work done.
+    fn joined(&self, _low: &Map, _others: &[&Map]) -> Option<Map> {
+        None
+    }
+
     /// Waits between attempts.
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);

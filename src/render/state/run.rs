@@ -570,11 +570,37 @@ impl<'s, 'e> Run<'s, 'e> {
             self.start_queued();
             return result;
         }
+        let joined = self.joined(low);
+        let low = joined.as_ref().unwrap_or(low);
         let (mut result, more) = call_with_retries(self.functions, low, self.options.test);
         // Each attempt takes a number; the last one is shown.
         self.number += more;
         result.set("__run_num__", number + more);
         result
+    }
+
+    /// The call with those joined that come later and wait for nothing.
+    fn joined(&self, low: &Map) -> Option<Map> {
+        const CONDITIONS: [&str; 4] = ["onlyif", "unless", "creates", "__prereq__"];
+        if low.str("fun") == Some("mod_watch") || !self.functions.joins(low) {
+            return None;
+        }
+        let graph = &self.compiled.graph;
+        let own = tag(low);
+        let free = |other: &&Map| {
+            let name = tag(other);
+            name != own
+                && self.results.get(&name).is_none()
+                && ["state", "fun"].iter().all(|k| other.get(k) == low.get(k))
+                && !CONDITIONS.iter().any(|k| other.contains(k))
+                && graph.dependencies(other).is_empty()
+                && self.functions.joins(other)
+        };
+        let others: Vec<&Map> = graph.chunks.iter().filter(free).collect();
+        if others.is_empty() {
+            return None;
+        }
+        self.functions.joined(low, &others)
     }
 
     fn trial(&mut self, low: &Map) -> Map {

@@ -1,14 +1,30 @@
 //! The state modules. One file or directory per module, one table per module, one line here per table.
 
+mod alternatives;
+mod archive;
 mod cmd;
 mod file;
 mod module;
+mod pkg;
+mod pkgrepo;
+mod service;
 mod test;
 
 use crate::declare::{StateFunction, StateModule};
+use halite_wire::Map;
 
 /// All state modules. A new one is added here and nowhere else.
-const MODULES: &[StateModule] = &[cmd::MODULE, file::MODULE, module::MODULE, test::MODULE];
+const MODULES: &[StateModule] = &[
+    alternatives::MODULE,
+    archive::MODULE,
+    cmd::MODULE,
+    file::MODULE,
+    module::MODULE,
+    pkg::MODULE,
+    pkgrepo::MODULE,
+    service::MODULE,
+    test::MODULE,
+];
 
 /// A function by full name.
 pub(crate) fn find(module: &str, function: &str) -> Option<&'static StateFunction> {
@@ -24,10 +40,24 @@ pub fn watching() -> impl Iterator<Item = &'static str> {
     MODULES.iter().filter(watches).map(|m| m.name)
 }
 
-/// All functions by full name, but `mod_watch`, sorted.
+/// Joins the calls of other states with one; `None` if there is nothing to join.
+pub(crate) type Join = fn(&Map, &[&Map]) -> Option<Map>;
+
+/// How states of a module are joined (`aggregate`), if they can be.
+pub(crate) fn joining(module: &str) -> Option<Join> {
+    match module {
+        "pkg" => Some(pkg::joined),
+        _ => None,
+    }
+}
+
+/// Functions that only the engine calls.
+const INNER: [&str; 2] = ["mod_init", "mod_watch"];
+
+/// All functions by full name but the engine's own, sorted.
 pub fn functions() -> Vec<(String, &'static StateFunction)> {
     let named = |m: &'static StateModule| {
-        let functions = m.functions.iter().filter(|f| f.name != "mod_watch");
+        let functions = m.functions.iter().filter(|f| !INNER.contains(&f.name));
         functions.map(|f| (format!("{}.{}", m.name, f.name), f))
     };
     let mut all: Vec<_> = MODULES.iter().flat_map(named).collect();

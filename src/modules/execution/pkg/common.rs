@@ -152,7 +152,7 @@ pub fn targets(
         });
     }
     if sources.truthy() {
-        let sources = packed_sources(sources);
+        let sources = parse_sources(sources);
         if sources.is_empty() {
             return Ok(Targets::None);
         }
@@ -178,14 +178,18 @@ pub fn targets(
     Ok(Targets::Repository(list))
 }
 
-/// A list of names and of maps from one name to one version.
-fn parse_pkgs(pkgs: &Value, normalize: &dyn Fn(&str) -> String) -> Result<WantedVersions> {
+/// A list of names and of maps from one name to one version; empty if it has another form.
+///
+/// # Errors
+/// A name is there twice.
+pub fn parse_pkgs(pkgs: &Value, normalize: &dyn Fn(&str) -> String) -> Result<WantedVersions> {
     let parsed;
     let (items, count) = match pkgs {
         Value::Str(text) => {
             parsed = yaml::parse(text).unwrap_or_default();
             (&parsed, text.chars().count())
         }
+        Value::Map(map) => (pkgs, map.len()),
         other => (other, other.as_array().map_or(0, <[_]>::len)),
     };
     let mut list = WantedVersions::new();
@@ -216,7 +220,8 @@ fn parse_pkgs(pkgs: &Value, normalize: &dyn Fn(&str) -> String) -> Result<Wanted
     Ok(list)
 }
 
-fn packed_sources(sources: &Value) -> Vec<(String, String)> {
+/// A list of maps from one name to one path or address; empty if it has another form.
+pub fn parse_sources(sources: &Value) -> Vec<(String, String)> {
     let parsed;
     let sources = match sources {
         Value::Str(text) => {

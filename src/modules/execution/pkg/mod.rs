@@ -10,6 +10,9 @@ mod lowpkg;
 mod rpm;
 mod zypper;
 
+pub use apt::expand_repo;
+pub use common::{Packages, changes, holds, parse_pkgs, parse_sources, split_comparison};
+
 use super::declare::ModulesByHost;
 use halite_wire::Map;
 

@@ -12,8 +12,12 @@ use halite_config::paths::minion::cache;
 use halite_sys::command::HelperError;
 use halite_wire::map;
 use halite_wire::{Map, Value};
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+const ADMIN: &str = "/var/lib/dpkg";
 const LISTS: &str = "/var/lib/apt/lists";
 
 /// The packages dpkg knows, by state.
@@ -41,8 +45,48 @@ pub fn with_arch(call: &Call<'_>, name: &str, arch: &str) -> String {
     }
 }
 
-/// Queries dpkg.
+/// When dpkg's database was changed: its file, and the directory of changes that are not in it yet.
+#[derive(Clone, Debug, PartialEq)]
+struct Stamp([(u64, i64, i64, u64); 2]);
+
+impl Stamp {
+    /// `None` if there is no database.
+    fn now() -> Option<Stamp> {
+        let dir = std::env::var_os("DPKG_ADMINDIR").map_or_else(|| ADMIN.into(), PathBuf::from);
+        let one = |name: &str| {
+            let meta = std::fs::metadata(dir.join(name)).ok()?;
+            Some((meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.size()))
+        };
+        Some(Stamp([one("status")?, one("updates").unwrap_or_default()]))
+    }
+}
+
+/// The packages as dpkg told last; a run of states asks for them again and again.
+static LAST: Mutex<Option<(Stamp, PackageStates)>> = Mutex::new(None);
+
+/// Forgets the last list: a program that changes packages runs.
+pub fn forget() {
+    *LAST.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+/// The packages that dpkg knows; it is asked only if its database has changed.
 pub fn known(call: &mut Call<'_>) -> Result<PackageStates> {
+    let stamp = Stamp::now();
+    let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    if let (Some((at, known)), Some(now)) = (last, &stamp)
+        && at == *now
+    {
+        return Ok(known);
+    }
+    let known = query(call)?;
+    if let Some(stamp) = stamp {
+        *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some((stamp, known.clone()));
+    }
+    Ok(known)
+}
+
+/// Asks dpkg.
+fn query(call: &mut Call<'_>) -> Result<PackageStates> {
     let format = "${Status} ${Package} ${Version} ${Architecture}\n";
     let ran = command_helpers::run_all(call, ["dpkg-query", "--showformat", format, "-W"])?;
     let mut known = PackageStates::default();

@@ -17,6 +17,7 @@ use crate::execution::{Call, command_helpers, systemd};
 use halite_sys::command::Helper;
 use std::time::Duration;
 
+pub use repos::expand_repo;
 pub use table::MODULE;
 
 /// Environment variables that keep dpkg and its tools from asking questions.
@@ -75,5 +76,7 @@ fn change(call: &mut Call<'_>, argv: Vec<String>) -> Result<CommandOutput> {
         .to_vec();
     }
     words.extend(argv);
-    run(call, quiet(words))
+    let ran = run(call, quiet(words));
+    list::forget();
+    ran
 }

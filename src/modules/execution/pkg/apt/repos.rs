@@ -1,7 +1,7 @@
 //! Listing and removing repositories.
 
 use super::list::fetch;
-use super::sources::{Entry, Line, load, save};
+use super::sources::{Entry, Line, SourceFormat, load, save};
 use crate::execution::declare::Result;
 use crate::execution::{Call, CallError, python};
 use halite_wire::{Map, Value};
@@ -30,6 +30,54 @@ pub fn configured_repos() -> Result<Map> {
 pub fn has_ppas(call: &Call<'_>) -> bool {
     let os = call.ctx.grains.str("os").unwrap_or_default();
     ["Ubuntu", "Mint", "neon"].contains(&os)
+}
+
+/// What an entry for a repository with these options will be, in the form of `pkg.get_repo`, without the file.
+///
+/// # Errors
+/// It is no entry.
+pub fn expand_repo(repo: &str, kwargs: &Map) -> Result<Map> {
+    let mut line = Line::parse(repo)?;
+    if line.invalid {
+        return Err(CallError::Invocation(format!("{repo} is no entry")));
+    }
+    let words = |key: &str| {
+        let value = kwargs.get(key).filter(|v| v.truthy())?;
+        let text = match value {
+            Value::Array(list) => list.iter().map(python::str).collect::<Vec<_>>().join(","),
+            other => python::str(other),
+        };
+        let words = text.split(',').map(|w| w.trim().to_owned());
+        Some(words.collect::<Vec<_>>())
+    };
+    line.comps = words("comps").unwrap_or(line.comps);
+    line.architectures = words("architectures").unwrap_or(line.architectures);
+    if let Some(comment) = kwargs.get("comments").filter(|v| v.truthy()) {
+        line.comment = match comment {
+            Value::Array(list) => list.iter().map(python::str).collect::<Vec<_>>().join(" "),
+            other => python::str(other),
+        };
+    }
+    if let Some(disabled) = kwargs.get("disabled").and_then(Value::as_bool) {
+        line.disabled = disabled;
+    }
+    let text = |key: &str| kwargs.str(key).map(str::to_owned);
+    line.dist = text("dist").unwrap_or(line.dist);
+    line.uri = text("uri").unwrap_or(line.uri);
+    line.signedby = text("signedby").unwrap_or(line.signedby);
+    if let Some(trusted) = kwargs.get("trusted") {
+        line.trusted = trusted.as_bool();
+    }
+    line.line = line.render();
+    let entry = Entry {
+        file: String::new(),
+        form: SourceFormat::Line(line),
+    };
+    let mut map = entry.described()?.into_iter().next().unwrap_or_default();
+    for key in ["file", "enabled"] {
+        map.remove(key);
+    }
+    Ok(map)
 }
 
 /// Expands a short address like `ppa:owner/name`.

@@ -1,5 +1,6 @@
 //! dpkg selections: hold, install, remove.
 
+use super::list::forget;
 use super::quiet;
 use crate::execution::declare::Result;
 use crate::execution::pkg::common::{cached, empty};
@@ -117,7 +118,9 @@ fn set(call: &mut Call<'_>, selection: &Map) -> Result {
             }
             let mut helper = quiet(["dpkg", "--set-selections"]);
             helper.stdin = Some(format!("{package} {state}").into_bytes());
-            if command_helpers::run_all_with(call, helper)?.ok() {
+            let ran = command_helpers::run_all_with(call, helper)?;
+            forget();
+            if ran.ok() {
                 ret.set(
                     package.clone(),
                     map! {"old" => old.cloned(), "new" => state.clone()},

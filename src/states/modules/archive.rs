@@ -1,0 +1,647 @@
+//! `archive`: unpacked archives (`salt/states/archive.py`).
+
+use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome};
+use halite_modules::args;
+use halite_modules::execution::file::{self, paths};
+use halite_modules::execution::{CallError, python};
+use halite_wire::{Map, Value, map, shlex};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+pub(super) const MODULE: StateModule = StateModule {
+    name: "archive",
+    functions: &[StateFunction::new(
+        "extracted",
+        extracted,
+        "Ensures that an archive is unpacked in a directory.",
+    )
+    .args(args![
+        source,
+        source_hash = None,
+        source_hash_name = None,
+        source_hash_update = False,
+        skip_files_list_verify = False,
+        skip_verify = False,
+        password = None,
+        options = None,
+        list_options = None,
+        force = False,
+        overwrite = False,
+        clean = False,
+        clean_parent = False,
+        user = None,
+        group = None,
+        if_missing = None,
+        trim_output = False,
+        use_cmd_unzip = None,
+        extract_perms = True,
+        enforce_toplevel = True,
+        enforce_ownership_on = None,
+        archive_format = None,
+        use_etag = False,
+        signature = None,
+        source_hash_sig = None,
+        signed_by_any = None,
+        signed_by_all = None,
+        keyring = None,
+        gnupghome = None,
+        sig_backend = "gpg"
+    ])
+    .keywords()],
+};
+
+/// What this state ends with before it has done anything.
+type Early<T> = std::result::Result<T, StateOutcome>;
+
+const FORMATS: [&str; 3] = ["tar", "rar", "zip"];
+const TAR_ENDINGS: [&str; 14] = [
+    ".tar",
+    ".tar.gz",
+    ".tgz",
+    ".taz",
+    ".tar.bz2",
+    ".tbz2",
+    ".tbz",
+    ".tb2",
+    ".tar.xz",
+    ".txz",
+    ".tar.lzma",
+    ".tlz",
+    ".tar.zst",
+    ".tar.Z",
+];
+const TRIMMED: i64 = 100;
+const NOT_LISTED: &str = "If the source archive is a tar archive compressed using a compression type not natively \
+    supported by the tar command, then setting the 'list_options' argument may allow the contents to be listed. \
+    Otherwise, if Salt is unable to determine the files/directories in the archive, the following workaround(s) would \
+    need to be used for this state to proceed (assuming the source file is a valid tar archive):\n\n- 'if_missing' \
+    must be set";
+
+/// The names in an archive, relative to where it is unpacked.
+#[derive(Default)]
+struct Contents {
+    dirs: Vec<String>,
+    files: Vec<String>,
+    links: Vec<String>,
+    top_dirs: Vec<String>,
+    top_files: Vec<String>,
+}
+
+/// What a state works on.
+struct Job {
+    /// The directory, with a slash at the end.
+    dir: String,
+    /// The source as it is shown.
+    shown: String,
+    /// The file with the archive.
+    file: String,
+    format: String,
+    options: Option<String>,
+    strip: Option<i64>,
+    ids: [Option<u32>; 2],
+}
+
+fn bad<T>(text: impl Into<String>) -> Result<Early<T>> {
+    Ok(Err(StateOutcome::bad(text)))
+}
+
+fn extracted(s: &mut State<'_, '_>) -> Result {
+    match run(s)? {
+        Ok(outcome) | Err(outcome) => Ok(outcome),
+    }
+}
+
+/// Arguments that need no look at the archive.
+fn checked(s: &mut State<'_, '_>) -> Result<Early<Job>> {
+    if s.flag("skip_files_list_verify") && s.flag("skip_verify") {
+        return bad(
+            "Only one of \"skip_files_list_verify\" and \"skip_verify\" can be set to True",
+        );
+    }
+    if s.flag("clean") && s.flag("clean_parent") {
+        return bad("Only one of 'clean' and 'clean_parent' can be set to True");
+    }
+    let name = s.name();
+    if !paths::is_abs(&name) {
+        return bad(format!("{name} is not an absolute path"));
+    }
+    let dir = format!("{}/", name.trim_end_matches('/'));
+    if Path::new(&name).exists() && !Path::new(&name).is_dir() {
+        return bad(format!(
+            "{} exists and is not a directory",
+            name.trim_end_matches('/')
+        ));
+    }
+    if let Some(path) = s.text("if_missing") {
+        if !paths::is_abs(&path) {
+            return bad("Value for 'if_missing' is not an absolute path");
+        }
+        if Path::new(&path).exists() {
+            let text = format!("Path {path} exists");
+            return Ok(Err(StateOutcome::good(text)));
+        }
+    }
+    if let Some(path) = s.text("enforce_ownership_on") {
+        if !paths::is_abs(&path) {
+            return bad("Value for 'enforce_ownership_on' is not an absolute path");
+        }
+        if !format!("{path}/").starts_with(&dir) {
+            return bad(format!(
+                "Value for 'enforce_ownership_on' must be within {dir}"
+            ));
+        }
+    }
+    let mut ids = [None, None];
+    for (at, (arg, fun, what)) in [
+        ("user", "user.info", "User"),
+        ("group", "group.info", "Group"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let value = s.arg(arg).clone();
+        ids[at] = match &value {
+            Value::Nil => None,
+            Value::Int(id) => u32::try_from(*id).ok(),
+            other if !other.truthy() => None,
+            other => {
+                let found = s.salt(fun, vec![other.clone()])?;
+                let key = if at == 0 { "uid" } else { "gid" };
+                let id = found.as_map().and_then(|m| m.int(key));
+                let Some(id) = id.and_then(|id| u32::try_from(id).ok()) else {
+                    return bad(format!("{what} {} does not exist", python::str(other)));
+                };
+                Some(id)
+            }
+        };
+    }
+    let saltenv = s.saltenv();
+    let (source, hash) = (s.arg("source").clone(), s.arg("source_hash").clone());
+    let source = match file::source_list(s.call, &source, &hash, &saltenv) {
+        Ok((source, _)) => python::str(&source),
+        Err(CallError::Command(text)) => return bad(text),
+        Err(fault) => return Err(fault),
+    };
+    let format = match format(s, &source) {
+        Ok(format) => format,
+        Err(text) => return bad(text),
+    };
+    if s.flag("password") && format != "zip" {
+        return bad("The 'password' argument is only supported for zip archives");
+    }
+    let options = s.text("options").filter(|o| !o.is_empty());
+    let strip = options
+        .as_deref()
+        .filter(|_| format == "tar")
+        .and_then(strip);
+    Ok(Ok(Job {
+        dir,
+        shown: source.clone(),
+        file: source,
+        format,
+        options,
+        strip,
+        ids,
+    }))
+}
+
+fn format(s: &State<'_, '_>, source: &str) -> Result<String, String> {
+    if let Some(given) = s.text("archive_format") {
+        let low = given.to_lowercase();
+        if FORMATS.contains(&low.as_str()) {
+            return Ok(low);
+        }
+        return Err(format!(
+            "Invalid archive_format '{given}'. Either set it to a supported value ({}) or remove this argument and the \
+             archive format will be guessed based on file extension.",
+            FORMATS.join(", ")
+        ));
+    }
+    let path = source.split(['?', '#']).next().unwrap_or_default();
+    if TAR_ENDINGS.iter().any(|end| path.ends_with(end)) {
+        return Ok("tar".to_owned());
+    }
+    for (end, format) in [
+        (".zip", "zip"),
+        (".rar", "rar"),
+        (".war", "zip"),
+        (".jar", "zip"),
+    ] {
+        if path.ends_with(end) {
+            return Ok(format.to_owned());
+        }
+    }
+    Err(format!(
+        "Could not guess archive_format from the value of the 'source' argument. Please set this archive_format to one \
+         of the following: {}",
+        FORMATS.join(", ")
+    ))
+}
+
+/// The number of leading directories that options of tar take away.
+fn strip(options: &str) -> Option<i64> {
+    let words = shlex::split(options).ok()?;
+    for (at, word) in words.iter().enumerate() {
+        let (key, value) = match word.split_once('=') {
+            Some((key, value)) => (key, Some(value.to_owned())),
+            None => (word.as_str(), words.get(at + 1).cloned()),
+        };
+        if key.len() >= "--strip".len() && "--strip-components".starts_with(key) {
+            return value?.parse().ok();
+        }
+    }
+    None
+}
+
+/// The archive as a local file, with its hash checked.
+fn fetched(s: &mut State<'_, '_>, job: &mut Job) -> Result<Early<()>> {
+    let saltenv = s.saltenv();
+    let url = file::urlparse(&job.shown);
+    let local = matches!(url.scheme.as_str(), "" | "file");
+    if s.test && !local {
+        return Ok(Err(StateOutcome::would(format!(
+            "Archive {} would be cached (if necessary) and checked to discover if extraction is needed",
+            job.shown
+        ))));
+    }
+    if local && !Path::new(&url.path).exists() {
+        return bad(format!("Source file '{}' does not exist", job.shown));
+    }
+    let wants_hash = s.flag("source_hash") && !s.flag("skip_verify");
+    let sum = if wants_hash {
+        let want = file::SourceHash {
+            file_name: s.name(),
+            source: job.shown.clone(),
+            hash: s.arg("source_hash").clone(),
+            hash_name: s.arg("source_hash_name").clone(),
+            saltenv: saltenv.clone(),
+            ..file::SourceHash::default()
+        };
+        match file::get_source_sum(s.call, &want) {
+            Ok(sum) => Some(sum.map()),
+            Err(CallError::Command(text)) => return bad(text),
+            Err(fault) => return Err(fault),
+        }
+    } else {
+        None
+    };
+    let remote = !local && url.scheme != "salt";
+    if remote && sum.is_none() && !s.flag("skip_verify") && !s.flag("use_etag") {
+        return bad(format!(
+            "Unable to verify upstream hash of source file {}, please set source_hash or set skip_verify or use_etag to \
+             True",
+            job.shown
+        ));
+    }
+    let cached = match file::cache_file(s.call, &job.shown, &saltenv, Map::new()) {
+        Ok(cached) => cached,
+        Err(CallError::Command(text)) => return bad(text),
+        Err(CallError::Raised(_, text)) if remote => return bad(text),
+        Err(fault) => return Err(fault),
+    };
+    let Some(cached) = cached else {
+        return bad(format!(
+            "Failed to cache {}, check minion log for more information",
+            job.shown
+        ));
+    };
+    if let Some(sum) = sum {
+        let (kind, wanted) = (
+            sum.str("hash_type").unwrap_or("sha256"),
+            sum.str("hsum").unwrap_or_default(),
+        );
+        let own = file::get_hash(&cached, kind)?;
+        if own != wanted {
+            return bad(if local {
+                format!(
+                    "{} does not match the desired source_hash {wanted}",
+                    job.shown
+                )
+            } else {
+                format!(
+                    "File is cached to {cached}, but the hash ({own}) does not match the specified hash ({wanted})"
+                )
+            });
+        }
+    }
+    job.file = cached;
+    Ok(Ok(()))
+}
+
+fn contents(s: &mut State<'_, '_>, job: &Job) -> Result<Early<Contents>> {
+    let mut kwargs = map! {
+        "archive_format" => job.format.as_str(), "verbose" => true,
+        "options" => s.arg("list_options").clone(), "clean" => false,
+    };
+    if let Some(strip) = job.strip {
+        kwargs.set("strip_components", strip);
+    }
+    let listed = match s.salt_with("archive.list", vec![job.file.as_str().into()], kwargs) {
+        Ok(listed) => listed.into_map().unwrap_or_default(),
+        Err(CallError::Command(text)) => {
+            // Without a list the names are unknown; what then decides is `if_missing`, which does not exist.
+            return bad(format!("{text}\n\n{NOT_LISTED}"));
+        }
+        Err(fault) => return Err(fault),
+    };
+    let list = |key: &str| listed.get(key).map(Value::str_list).unwrap_or_default();
+    let mut top_files = list("top_level_files");
+    top_files.extend(list("top_level_links"));
+    Ok(Ok(Contents {
+        dirs: list("dirs"),
+        files: list("files"),
+        links: list("links"),
+        top_dirs: list("top_level_dirs"),
+        top_files,
+    }))
+}
+
+/// The names that are missing or something else than in the archive.
+fn compared(job: &Job, contents: &Contents) -> (bool, Vec<String>) {
+    let (mut missing, mut wrong) = (false, Vec::new());
+    let kinds: [(&[String], fn(&std::fs::Metadata) -> bool); 3] = [
+        (&contents.dirs, |m| m.is_dir()),
+        (&contents.files, |m| !m.is_symlink() && !m.is_dir()),
+        (&contents.links, |m| m.is_symlink()),
+    ];
+    for (names, fits) in kinds {
+        for name in names {
+            let path = format!("{}{name}", job.dir);
+            match std::fs::symlink_metadata(path.trim_end_matches('/')) {
+                Ok(meta) if fits(&meta) => {}
+                Ok(_) => wrong.push(name.clone()),
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => missing = true,
+                // Something above it is wrong.
+                Err(_) => {}
+            }
+        }
+    }
+    wrong.sort();
+    (missing, wrong)
+}
+
+fn run(s: &mut State<'_, '_>) -> Result<Early<StateOutcome>> {
+    let limit = match s.arg("trim_output") {
+        Value::Bool(true) => Some(TRIMMED),
+        value if !value.truthy() => None,
+        value => Some(python::int(value)?),
+    };
+    let mut job = match checked(s)? {
+        Ok(job) => job,
+        Err(outcome) => return Ok(Err(outcome)),
+    };
+    if let Err(outcome) = fetched(s, &mut job)? {
+        return Ok(Err(outcome));
+    }
+    let contents = match contents(s, &job)? {
+        Ok(contents) => contents,
+        Err(outcome) => return Ok(Err(outcome)),
+    };
+    if s.flag("enforce_toplevel") && (contents.top_dirs.len() > 1 || !contents.top_files.is_empty())
+    {
+        return bad(format!(
+            "Archive does not have a single top-level directory. To allow this archive to be extracted, set \
+             'enforce_toplevel' to False. To avoid a 'tar-bomb' it may also be advisable to set a top-level directory by \
+             adding it to the 'name' value (for example, setting 'name' to {0}some_dir instead of {0}).",
+            job.dir
+        ));
+    }
+    let (mut missing, wrong) = compared(&job, &contents);
+    let overwrite = s.flag("overwrite");
+    let mut changes = Map::new();
+    if !wrong.is_empty() {
+        if !s.flag("force") {
+            let list: Vec<String> = wrong.iter().map(|name| format!("- {name}")).collect();
+            return bad(format!(
+                "The below paths (relative to {}) exist, but are the incorrect type (file instead of directory, symlink \
+                 instead of file, etc.). To proceed with extraction, set 'force' to True. Note that this will remove \
+                 these paths before extracting.\n\n{}",
+                job.dir,
+                list.join("\n")
+            ));
+        }
+        let full: Vec<String> = wrong.iter().map(|n| format!("{}{n}", job.dir)).collect();
+        if s.test {
+            changes.set("removed", full);
+        } else {
+            for path in full {
+                file::remove(path.trim_end_matches('/'))?;
+            }
+            missing = true;
+        }
+    }
+    if !missing && !overwrite && wrong.is_empty() {
+        return owned_outcome(s, &job, &contents).map(Ok);
+    }
+    let absence = ", due to absence of one or more files/dirs";
+    if s.test {
+        let cleaned = if s.flag("clean") && cleanable(&job, &contents) {
+            ", after cleaning destination path(s)"
+        } else {
+            ""
+        };
+        let why = if missing { absence } else { "" };
+        let text = format!(
+            "Archive {} would be extracted to {}{cleaned}{why}",
+            job.shown, job.dir
+        );
+        return Ok(Ok(StateOutcome::would(text).changes(changes)));
+    }
+    clean(s, &job, &contents, &mut changes)?;
+    let created = !Path::new(&job.dir).is_dir();
+    if created {
+        let made = std::fs::create_dir_all(&job.dir);
+        made.and_then(|()| std::os::unix::fs::lchown(&job.dir, job.ids[0], None))
+            .map_err(|e| python::os_error(&e, &job.dir))?;
+    }
+    let mut names = match unpack(s, &job)? {
+        Ok(names) => names,
+        Err(outcome) => return Ok(Err(outcome)),
+    };
+    if own(s, &job, &contents)? {
+        changes.set("updated ownership", true);
+    }
+    if created {
+        changes.set("directories_created", vec![Value::from(job.dir.as_str())]);
+    }
+    let keep = ["keep_source", "keep"].iter().find_map(|k| s.kwargs.get(k));
+    if job.file != job.shown && keep.is_some_and(|keep| !keep.truthy()) {
+        // A copy of the file server's file is only a cache.
+        if let Err(e) = std::fs::remove_file(&job.file) {
+            log::warn!("{}: {e}", job.file);
+        }
+    }
+    if names.is_empty() {
+        return bad(format!("Can't extract content of {}", job.shown));
+    }
+    let why = if missing { absence } else { "" };
+    let mut text = format!("{} extracted to {}{why}", job.shown, job.dir);
+    if let Some(limit) = limit {
+        names.truncate(usize::try_from(limit).unwrap_or_default());
+        text.push_str(&format!(". Output was trimmed to {limit} number of lines"));
+    }
+    changes.set("extracted_files", names);
+    Ok(Ok(StateOutcome::good(text).changes(changes)))
+}
+
+/// Whether there is something to clean.
+fn cleanable(job: &Job, contents: &Contents) -> bool {
+    top(contents).any(|name| Path::new(&format!("{}{name}", job.dir)).exists())
+}
+
+fn top(contents: &Contents) -> impl Iterator<Item = &String> {
+    contents.top_dirs.iter().chain(&contents.top_files)
+}
+
+/// Removes what was there before.
+fn clean(s: &mut State<'_, '_>, job: &Job, contents: &Contents, changes: &mut Map) -> Result<()> {
+    if s.flag("clean_parent") && Path::new(&job.dir).exists() {
+        file::remove(job.dir.trim_end_matches('/'))?;
+        changes.set(
+            "removed",
+            format!("Directory {} was removed prior to the extraction", job.dir),
+        );
+    }
+    if s.flag("clean") {
+        let mut removed: Vec<Value> = Vec::new();
+        for name in top(contents) {
+            let path = format!("{}{name}", job.dir);
+            if std::fs::symlink_metadata(path.trim_end_matches('/')).is_ok() {
+                file::remove(path.trim_end_matches('/'))?;
+                removed.push(path.into());
+            }
+        }
+        if !removed.is_empty() {
+            changes.set("removed", removed);
+        }
+    }
+    Ok(())
+}
+
+/// Unpacks; returns the names.
+fn unpack(s: &mut State<'_, '_>, job: &Job) -> Result<Early<Vec<String>>> {
+    let args = vec![Value::from(job.file.as_str()), job.dir.as_str().into()];
+    let mut kwargs = s.kwargs.clone();
+    kwargs.set("trim_output", false);
+    if job.format == "tar" {
+        return tar(s, job);
+    }
+    let options = job.options.as_deref().map_or(Value::Nil, Value::from);
+    let done = if job.format == "rar" {
+        s.salt("archive.unrar", args)
+    } else {
+        kwargs.set("options", options.clone());
+        kwargs.set("password", s.arg("password").clone());
+        let by_program = match s.arg("use_cmd_unzip") {
+            Value::Nil => !options.is_nil(),
+            other => other.truthy(),
+        };
+        if by_program {
+            s.salt_with("archive.cmd_unzip", args, kwargs)
+        } else {
+            kwargs.set("extract_perms", s.arg("extract_perms").clone());
+            s.salt_with("archive.unzip", args, kwargs)
+        }
+    };
+    match done {
+        Ok(names) => Ok(Ok(names.str_list())),
+        Err(CallError::Command(text)) => bad(text),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// Unpacks with tar, which names what it unpacks.
+fn tar(s: &mut State<'_, '_>, job: &Job) -> Result<Early<Vec<String>>> {
+    let words = match &job.options {
+        Some(options) => shlex::split(options)
+            .map_err(|e| CallError::Command(format!("invalid options: {e}")))?,
+        None => Vec::new(),
+    };
+    let mut short = String::from("xv");
+    let mut argv = vec![Value::from("tar")];
+    let mut long = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        if word.starts_with("--") || at > 0 {
+            long.push(Value::from(word.as_str()));
+        } else {
+            let dash = word.starts_with('-');
+            let own = word.trim_start_matches('-');
+            // A `v` that comes with others is one more of it, as in stock Salt.
+            let alone = own == "v";
+            let own = own.chars();
+            short
+                .extend(own.filter(|c| !matches!(c, 'x' | 'f') && !(*c == 'v' && (alone || dash))));
+        }
+    }
+    argv.push(format!("-{short}").into());
+    argv.extend(long);
+    argv.extend([Value::from("-f"), job.file.as_str().into()]);
+    let kwargs =
+        map! {"cwd" => job.dir.as_str(), "python_shell" => false, "ignore_retcode" => true};
+    let ran = s.salt_with("cmd.run_all", vec![argv.into()], kwargs)?;
+    let ran = ran.into_map().unwrap_or_default();
+    if ran.int("retcode") != Some(0) {
+        return Ok(Err(StateOutcome::bad("").changes(ran)));
+    }
+    let lines = ran.str("stdout").unwrap_or_default().lines();
+    let names = lines.map(|line| match &job.options {
+        None => line.trim_end_matches('/').to_owned(),
+        Some(_) => line.to_owned(),
+    });
+    Ok(Ok(names.collect()))
+}
+
+/// Gives what was unpacked its owner; whether that changed something.
+fn own(s: &mut State<'_, '_>, job: &Job, contents: &Contents) -> Result<bool> {
+    if job.ids == [None, None] {
+        return Ok(false);
+    }
+    let all = match s.text("enforce_ownership_on") {
+        Some(path) => below(Path::new(&path)),
+        None => {
+            let names = [&contents.dirs, &contents.files, &contents.links];
+            let names = names.into_iter().flatten();
+            names
+                .map(|name| format!("{}{}", job.dir, name.trim_end_matches('/')))
+                .collect()
+        }
+    };
+    let mut changed = false;
+    for path in all {
+        let Ok(meta) = std::fs::symlink_metadata(&path) else {
+            continue;
+        };
+        let [user, group] = job.ids;
+        let fits = user.is_none_or(|u| u == meta.uid()) && group.is_none_or(|g| g == meta.gid());
+        if !fits {
+            std::os::unix::fs::lchown(&path, user, group)
+                .map_err(|e| python::os_error(&e, &path))?;
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
+/// A path and all below it.
+fn below(path: &Path) -> Vec<String> {
+    let mut all = vec![path.to_string_lossy().into_owned()];
+    let real = std::fs::symlink_metadata(path).is_ok_and(|m| m.is_dir());
+    if real {
+        for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+            all.extend(below(&entry.path()));
+        }
+    }
+    all
+}
+
+/// All is there: only the owners may be wrong.
+fn owned_outcome(s: &mut State<'_, '_>, job: &Job, contents: &Contents) -> Result {
+    let outcome = StateOutcome::good("All files in archive are already present");
+    if s.test {
+        return Ok(outcome);
+    }
+    if own(s, job, contents)? {
+        return Ok(outcome.changes(map! {"updated ownership" => true}));
+    }
+    Ok(outcome)
+}
