@@ -61,7 +61,9 @@ impl StateOutcome {
             "name" => name.clone(), "changes" => self.changes, "result" => self.result.map_or(Value::Nil, Value::Bool),
             "comment" => self.comment,
         };
-        map.0.extend(self.more.0);
+        for (key, value) in self.more.0 {
+            map.set(python::str(&key), value);
+        }
         map
     }
 }

@@ -1,11 +1,27 @@
 //! The state modules. One file or directory per module, one table per module, one line here per table.
 
+mod cron;
+mod grains;
+mod group;
+mod host;
+mod ssh_auth;
+mod sysctl;
 mod test;
+mod user;
 
 use crate::declare::{StateFunction, StateModule};
 
 /// All state modules. A new one is added here and nowhere else.
-const MODULES: &[StateModule] = &[test::MODULE];
+const MODULES: &[StateModule] = &[
+    cron::MODULE,
+    grains::MODULE,
+    group::MODULE,
+    host::MODULE,
+    ssh_auth::MODULE,
+    sysctl::MODULE,
+    test::MODULE,
+    user::MODULE,
+];
 
 /// A function by full name.
 pub(crate) fn find(module: &str, function: &str) -> Option<&'static StateFunction> {
