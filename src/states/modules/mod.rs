@@ -4,6 +4,7 @@ mod cron;
 mod grains;
 mod group;
 mod host;
+mod mount;
 mod ssh_auth;
 mod sysctl;
 mod test;
@@ -17,6 +18,7 @@ const MODULES: &[StateModule] = &[
     grains::MODULE,
     group::MODULE,
     host::MODULE,
+    mount::MODULE,
     ssh_auth::MODULE,
     sysctl::MODULE,
     test::MODULE,
