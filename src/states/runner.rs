@@ -201,10 +201,12 @@ impl MinionStates {
     /// What a state asks for after it has run: `reload_grains`, `reload_pillar`.
     fn reload(&self, low: &Map) {
         let wants = |key: &str| low.get(key).is_some_and(Value::truthy);
-        if wants("reload_grains") || wants("reload_modules") {
+        // The next state sees grains that this one has set.
+        let set = low.str("state") == Some("grains") && !low.get("test").is_some_and(Value::truthy);
+        if wants("reload_grains") || wants("reload_modules") || set {
             let ctx = self.context();
             match invoke(&ctx, "grains.items", Vec::new(), Map::new()) {
-                Ok(Value::Map(grains)) if wants("reload_grains") => {
+                Ok(Value::Map(grains)) if wants("reload_grains") || set => {
                     let mut changed = (*ctx).clone();
                     changed.grains = Arc::new(fresh_grains(&ctx).unwrap_or(grains));
                     *self.lock() = Arc::new(changed);

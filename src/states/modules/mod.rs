@@ -3,12 +3,20 @@
 mod alternatives;
 mod archive;
 mod cmd;
+mod cron;
 mod file;
+mod grains;
+mod group;
+mod host;
 mod module;
+mod mount;
 mod pkg;
 mod pkgrepo;
 mod service;
+mod ssh_auth;
+mod sysctl;
 mod test;
+mod user;
 
 use crate::declare::{StateFunction, StateModule};
 use halite_wire::Map;
@@ -18,12 +26,20 @@ const MODULES: &[StateModule] = &[
     alternatives::MODULE,
     archive::MODULE,
     cmd::MODULE,
+    cron::MODULE,
     file::MODULE,
+    grains::MODULE,
+    group::MODULE,
+    host::MODULE,
     module::MODULE,
+    mount::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
     service::MODULE,
+    ssh_auth::MODULE,
+    sysctl::MODULE,
     test::MODULE,
+    user::MODULE,
 ];
 
 /// A function by full name.

@@ -21,6 +21,8 @@ fn load(call: &Call<'_>) -> Map {
 
 fn store(call: &Call<'_>, cache: Map) -> Result {
     let text = yaml::emit(&cache.into(), true);
+    // A minion without a daemon may not have one yet.
+    let _ = std::fs::create_dir_all(&call.ctx.cachedir);
     match command_helpers::write_file(&path(call), &text) {
         Ok(()) => Ok(true.into()),
         Err(e) => {
