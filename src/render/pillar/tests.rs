@@ -120,6 +120,20 @@ fn ids_do_not_reach_shells() {
 }
 
 #[test]
+fn a_source_that_does_not_exist_is_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = format!(
+        "{}\next_pillar: [{{own: [x]}}, {{cmd_yaml: 'echo a: 1'}}, {{own: 1, cmd_json: 'echo {{\"b\": 2}}'}}]",
+        roots(dir.path())
+    );
+    let master = master(dir.path(), &options);
+    assert_eq!(
+        json(&master.compile(&request("m"), LONG).unwrap()),
+        r#"{"a":1,"b":2}"#
+    );
+}
+
+#[test]
 fn a_slow_source_is_ended() {
     let dir = tempfile::tempdir().unwrap();
     let options = format!(
