@@ -4,6 +4,7 @@
 //! There is one table of functions; others do not exist. Each run fires `salt/run/<jid>/new` and `ret` and is
 //! stored in the job cache, as in Salt (reference `salt-local.md` 2.4, 10.1).
 
+mod batch;
 mod cache;
 mod config;
 mod doc;
@@ -154,6 +155,7 @@ pub fn add(tables: Vec<&'static [Function]>) {
 pub fn functions() -> impl Iterator<Item = &'static Function> {
     let further = FURTHER.get().map_or(&[][..], Vec::as_slice);
     [
+        batch::FUNCTIONS,
         cache::FUNCTIONS,
         config::FUNCTIONS,
         doc::FUNCTIONS,
