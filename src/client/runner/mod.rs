@@ -14,6 +14,7 @@ mod fleet;
 mod jobs;
 mod launch;
 mod manage;
+mod matching;
 mod mine;
 mod orchestrate;
 mod pause;
@@ -164,6 +165,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         fileserver::FUNCTIONS,
         jobs::FUNCTIONS,
         manage::FUNCTIONS,
+        matching::FUNCTIONS,
         mine::FUNCTIONS,
         orchestrate::FUNCTIONS,
         pause::FUNCTIONS,
