@@ -158,6 +158,17 @@ pub(super) fn unused_option_warnings(
     out
 }
 
+/// Whether some option is one that only Salt has: the file was written for a stock master.
+pub(super) fn is_for_stock(extra: &Map, role: Role) -> bool {
+    extra.iter().any(|(key, value)| {
+        let name = key.as_str().unwrap_or_default();
+        matches!(
+            standing(name, value, role),
+            Standing::Ignored | Standing::Refused(_)
+        )
+    })
+}
+
 /// How halite treats an option found in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {

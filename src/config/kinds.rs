@@ -61,7 +61,8 @@ words! {
 
     /// How much of the job cache stock tools can read.
     JobCacheCompat = "auto, none, load or full" {
-        /// `full` where stock tools are installed or the configuration directory is Salt's, otherwise `load`.
+        /// `full` where stock tools are installed, the configuration directory is Salt's, or an option is set that only
+        /// Salt has, otherwise `load`.
         Auto = "auto",
         /// Nothing.
         None = "none",

@@ -83,7 +83,9 @@ impl MasterConfig {
     fn find_stock_tools(&mut self, chosen: bool) {
         let salt = InstalledSalt::find(Path::new("/"));
         if self.job_cache_compat == JobCacheCompat::Auto {
-            let stock = salt.is_some() || self.flavour == Flavour::Salt;
+            let stock = salt.is_some()
+                || self.flavour == Flavour::Salt
+                || finish::is_for_stock(&self.extra, Role::Master);
             self.job_cache_compat = if stock {
                 JobCacheCompat::Full
             } else {

@@ -306,8 +306,8 @@ options! {
         /// Store returns.
         job_cache: bool = "true";
         /// How much of the job cache stock tools can read: `none`, `load` (enough for the stock CLI), `full` (`salt-run
-        /// jobs.*` as well; the files come a moment after the return), or `auto`: `full` where stock tools are installed
-        /// or the configuration directory is Salt's, otherwise `load`.
+        /// jobs.*` as well; the files come a moment after the return), or `auto`: `full` where stock tools are installed,
+        /// the configuration directory is Salt's, or an option is set that only Salt has, otherwise `load`.
         job_cache_compat: JobCacheCompat = "auto";
         /// Add the process id to job ids.
         unique_jid: bool = "false";

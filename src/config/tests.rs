@@ -169,6 +169,23 @@ fn a_missing_file_means_defaults_and_a_warning() {
 }
 
 #[test]
+fn a_file_for_stock_salt_means_stock_tools() {
+    for (text, compat) in [
+        ("timeout: 3", JobCacheCompat::Load),
+        ("own_option: 1", JobCacheCompat::Load),
+        ("engines: [slack]", JobCacheCompat::Full),
+        (
+            "engines: [slack]\njob_cache_compat: none",
+            JobCacheCompat::None,
+        ),
+    ] {
+        let (_top, dir) = dir("conf", &[("master", text)]);
+        let c = load_master(&dir).unwrap();
+        assert_eq!(c.job_cache_compat, compat, "{text}");
+    }
+}
+
+#[test]
 fn a_directory_called_salt_has_the_paths_of_salt() {
     let (_top, dir) = dir("salt", &[("minion", "root_dir: /r\nid: m")]);
     let c = load_minion(&dir).unwrap();

@@ -3,6 +3,7 @@
 //! The supervisor starts them like all roles, each only if the configuration asks for it
 //! ([`halite_master::roles::RoleInfo::is_enabled`]).
 
+mod batch;
 pub mod metrics;
 mod reactor;
 pub mod returner;
@@ -19,6 +20,7 @@ type Run = fn(&MasterConfig, &Roles, &StopFlag) -> Result<(), ExitError>;
 
 /// The engines by role name.
 const ENGINES: &[(&str, Run)] = &[
+    ("batch", batch::run),
     ("metrics", metrics::run),
     ("reactor", reactor::run),
     ("returner", returner::run),

@@ -51,7 +51,7 @@ fn absent(config: &MasterConfig) -> Vec<String> {
     let known: Vec<&str> = ext_pillar_names().collect();
     out.extend(names.filter(|n| !known.contains(n)).map(|name| {
         let known = known.join(", ");
-        format!("ext_pillar: '{name}' is not available, which each pillar says in _errors; there are {known}")
+        format!("ext_pillar: '{name}' is not available; pillars are compiled without it; there are {known}")
     }));
     let tops = config.master_tops.iter().filter_map(|(n, _)| n.as_str());
     out.extend(

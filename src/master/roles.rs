@@ -1,7 +1,7 @@
 //! The processes of the master: their table, and what they have in common.
 
 use super::privileges::{Privileges, Programs, Writes};
-use halite_config::{JobCacheCompat, MasterConfig};
+use halite_config::{JobCacheCompat, MasterConfig, SaltSeries};
 use halite_sys::exit::ExitError;
 use halite_sys::process::take_inherited;
 use halite_sys::sandbox::Enforced;
@@ -103,6 +103,21 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         owns: "runners by the clock; where `schedule` is set",
         is_enabled: |config| !config.schedule.is_empty(),
         may: Privileges::PROGRAMS,
+    },
+    RoleInfo {
+        name: "batch",
+        title: "BatchManager",
+        binds: "",
+        connects: "master_event_pub.ipc, master_event_pull.ipc, ret_port",
+        owns: "batches of stock clients; with salt_series 3008, unless job_cache_compat is none",
+        is_enabled: |config| {
+            config.salt_series == SaltSeries::S3008
+                && config.job_cache_compat != JobCacheCompat::None
+        },
+        may: Privileges {
+            connects: true,
+            ..Privileges::writing(Writes::Cache)
+        },
     },
     RoleInfo {
         name: "request",

@@ -4,6 +4,7 @@
 //! There is one table of functions; others do not exist. Each run fires `salt/run/<jid>/new` and `ret` and is
 //! stored in the job cache, as in Salt (reference `salt-local.md` 2.4, 10.1).
 
+mod batch;
 mod cache;
 mod config;
 mod doc;
@@ -13,6 +14,7 @@ mod fleet;
 mod jobs;
 mod launch;
 mod manage;
+mod matching;
 mod mine;
 mod orchestrate;
 mod pause;
@@ -154,6 +156,7 @@ pub fn add(tables: Vec<&'static [Function]>) {
 pub fn functions() -> impl Iterator<Item = &'static Function> {
     let further = FURTHER.get().map_or(&[][..], Vec::as_slice);
     [
+        batch::FUNCTIONS,
         cache::FUNCTIONS,
         config::FUNCTIONS,
         doc::FUNCTIONS,
@@ -162,6 +165,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         fileserver::FUNCTIONS,
         jobs::FUNCTIONS,
         manage::FUNCTIONS,
+        matching::FUNCTIONS,
         mine::FUNCTIONS,
         orchestrate::FUNCTIONS,
         pause::FUNCTIONS,

@@ -28,7 +28,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
         name: "key.list_all",
         args: &[],
         doc: "Ids of all states and the master's own key files.",
-        run: |context, _| Ok(Value::Map(all(&Keys::new(context.config))?)),
+        run: |context, _| Ok(Value::Map(all(context.config)?)),
     },
     Function {
         name: "key.name_match",
@@ -105,12 +105,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
         doc: "The text of the master's public key.",
         run: |context, _| {
             let config = context.config;
-            // 3008 names the key after the master (`salt/crypt.py MasterKeys`).
-            let name = match config.salt_series {
-                SaltSeries::S3008 => config.id.strip_suffix("_master").unwrap_or(&config.id),
-                _ => "master",
-            };
-            Ok(local(&format!("{name}.pub"), master_pub(config)?))
+            Ok(local(
+                &shown_name("master.pub", config),
+                master_pub(config)?,
+            ))
         },
     },
     Function {
@@ -165,10 +163,25 @@ fn ids(selection: &Selection) -> Map {
         .collect()
 }
 
-fn all(keys: &Keys) -> Result<Map, RunError> {
+fn all(config: &MasterConfig) -> Result<Map, RunError> {
+    let keys = Keys::new(config);
     let mut out = ids(&keys.list_all()?);
-    out.set("local", keys.local_names()?);
+    let names = keys.local_names()?;
+    let names: Vec<String> = names.iter().map(|n| shown_name(n, config)).collect();
+    out.set("local", names);
     Ok(out)
+}
+
+/// The name that clients of the series expect for a key file of the master: 3008 names its own pair after the
+/// master (`salt/crypt.py MasterKeys`).
+fn shown_name(name: &str, config: &MasterConfig) -> String {
+    match name.strip_prefix("master.") {
+        Some(kind @ ("pem" | "pub")) if config.salt_series == SaltSeries::S3008 => {
+            let id = config.id.strip_suffix("_master").unwrap_or(&config.id);
+            format!("{id}.{kind}")
+        }
+        _ => name.to_owned(),
+    }
 }
 
 fn list(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
@@ -180,7 +193,7 @@ fn list(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
         () if starts("pre") || starts("un") => KeyState::Pending,
         () if starts("rej") => KeyState::Rejected,
         () if starts("den") => KeyState::Denied,
-        () if starts("all") => return Ok(Value::Map(all(&keys)?)),
+        () if starts("all") => return Ok(Value::Map(all(context.config)?)),
         () => return Ok(Value::Map(Map::new())),
     };
     Ok(Value::Map(ids(&vec![(state, keys.list(state)?)])))
@@ -326,7 +339,14 @@ fn hash(config: &MasterConfig, args: &Args, at: usize) -> Result<HashType, RunEr
 fn fingers(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
     let mut config = context.config.clone();
     config.hash_type = hash(context.config, args, 1)?.name().to_owned();
-    let groups = Keys::new(&config).fingers(&globs(args)?, FingerForm::Body)?;
+    let mut groups = Keys::new(&config).fingers(&globs(args)?, FingerForm::Body)?;
+    for (group, keys) in &mut groups {
+        if *group == "local" {
+            for (name, _) in keys {
+                *name = shown_name(name, &config);
+            }
+        }
+    }
     Ok(texts(groups))
 }
 

@@ -48,6 +48,36 @@ fn an_unknown_function_is_an_answer() {
 }
 
 #[test]
+fn the_own_pair_has_the_name_that_clients_expect() {
+    for (series, name) in [("3008", "here"), ("3006", "master")] {
+        let dir = tempfile::tempdir().unwrap();
+        let more = halite_wire::map! {"id" => "here_master", "salt_series" => series};
+        let config = config(dir.path(), more);
+        std::fs::create_dir_all(&config.pki_dir).unwrap();
+        for file in ["master.pem", "master.pub", "master_sign.pub"] {
+            std::fs::write(config.pki_dir.join(file), file).unwrap();
+        }
+        let names = ["pem", "pub"].map(|kind| format!("{name}.{kind}"));
+        let all = call(&config, "key.list_all", vec![]).unwrap();
+        let all = all.as_map().unwrap().get("local").unwrap().str_list();
+        assert_eq!(all[..2], names);
+        assert_eq!(all[2], "master_sign.pub");
+        let fingers = call(&config, "key.finger", vec!["*".into()]).unwrap();
+        let fingers = fingers.as_map().unwrap().get("local").unwrap();
+        assert!(fingers.as_map().unwrap().contains(&names[1]));
+        let text = call(&config, "key.master_key_str", vec![]).unwrap();
+        let text = text
+            .as_map()
+            .unwrap()
+            .get("local")
+            .unwrap()
+            .as_map()
+            .unwrap();
+        assert_eq!(text.str(&names[1]), Some("master.pub"));
+    }
+}
+
+#[test]
 fn pillar_is_written_below_its_root_only() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("pillar");

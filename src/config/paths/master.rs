@@ -117,6 +117,11 @@ impl MasterConfig {
         self.cachedir.join(".replays")
     }
 
+    /// The jids of batches that are not over, for stock's `salt-run batch.list_active`.
+    pub fn active_batches(&self) -> PathBuf {
+        self.cachedir.join("batch_active.p")
+    }
+
     /// Tokens of externally authenticated users.
     pub fn tokens(&self) -> PathBuf {
         self.cachedir.join("tokens")

@@ -1,4 +1,4 @@
-//! `file.*`, `environ.*`, `dnsutil.*`, `network.*`: read-only functions about the master's host
+//! `file.*`, `cp.get_file_str`, `environ.*`, `dnsutil.*`, `network.*`: read-only functions about the master's host
 //! (`salt/modules/file.py`, `environ.py`, `dnsutil.py`).
 
 use super::{Call, CallError, CallResult, Function, FunctionContext, Run, text_of};
@@ -64,6 +64,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
         params: &["*"],
         required: 0,
         run: Run::Data(join),
+    },
+    Function {
+        name: "cp.get_file_str",
+        params: &["path"],
+        required: 1,
+        run: Run::Data(file_str),
     },
     Function {
         name: "environ.get",
@@ -134,8 +140,27 @@ fn io_fault(path: &Path, e: &std::io::Error) -> CallError {
 }
 
 fn read(_: &FunctionContext, call: &Call) -> CallResult {
-    let path = path(call);
-    let file = std::fs::File::open(&path).map_err(|e| io_fault(&path, &e))?;
+    contents(&path(call))
+}
+
+/// `salt/modules/cp.py get_file_str`: false for a file that does not exist.
+fn file_str(_: &FunctionContext, call: &Call) -> CallResult {
+    let given = call.text("path");
+    let path = Path::new(given.strip_prefix("file://").unwrap_or(&given));
+    if !path.is_absolute() {
+        return Err(CallError::Function(format!(
+            "{given:?}: cp.get_file_str reads only files of this host here, by their absolute path"
+        )));
+    }
+    if !path.is_file() {
+        return Ok(false.into());
+    }
+    contents(path)
+}
+
+/// A file as text, or as bytes if it is none.
+fn contents(path: &Path) -> CallResult {
+    let file = std::fs::File::open(path).map_err(|e| io_fault(path, &e))?;
     if !file.metadata().is_ok_and(|meta| meta.is_file()) {
         return Err(CallError::Other(format!(
             "{} is not a regular file",
@@ -144,7 +169,7 @@ fn read(_: &FunctionContext, call: &Call) -> CallResult {
     }
     let mut bytes = Vec::new();
     let read = file.take(MAX_READ + 1).read_to_end(&mut bytes);
-    if read.map_err(|e| io_fault(&path, &e))? as u64 > MAX_READ {
+    if read.map_err(|e| io_fault(path, &e))? as u64 > MAX_READ {
         Err(CallError::Other(format!(
             "{} is longer than {MAX_READ} bytes",
             path.display()

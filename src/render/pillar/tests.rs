@@ -120,6 +120,55 @@ fn ids_do_not_reach_shells() {
 }
 
 #[test]
+fn files_of_the_host_are_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path().join("file").display().to_string();
+    let get = |path: &str| format!("{{{{ salt['cp.get_file_str']('{path}') | json }}}}");
+    let lines = [
+        ("path", get(&at)),
+        ("url", get(&format!("file://{at}"))),
+        ("none", get("/no/such/file")),
+        ("dir", get("/")),
+    ];
+    let sls: String = lines.iter().map(|(k, v)| format!("{k}: {v}\n")).collect();
+    write(
+        dir.path(),
+        &[
+            ("p/top.sls", "base: {'*': [a]}"),
+            ("p/a.sls", &sls),
+            ("file", "text\n"),
+        ],
+    );
+    let files = master(dir.path(), &roots(dir.path()));
+    assert_eq!(
+        json(&files.compile(&request("m"), LONG).unwrap()),
+        r#"{"path":"text\n","url":"text\n","none":false,"dir":false}"#
+    );
+    let own = get("salt://file");
+    write(dir.path(), &[("p/a.sls", &format!("own: {own}\n"))]);
+    let text = json(
+        &master(dir.path(), &roots(dir.path()))
+            .compile(&request("m"), LONG)
+            .unwrap(),
+    );
+    assert!(text.contains("_errors"), "{text}");
+}
+
+#[test]
+fn a_source_that_does_not_exist_is_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = format!(
+        "{}\next_pillar: [{{own: [x]}}, {{cmd_yaml: 'echo a: 1'}}, {{own: 1, cmd_yaml: 'echo b: 2'}}]",
+        roots(dir.path())
+    );
+    let master = master(dir.path(), &options);
+    assert_eq!(
+        json(&master.compile(&request("m"), LONG).unwrap()),
+        r#"{"a":1,"b":2}"#
+    );
+}
+
+#[test]
 fn a_slow_source_is_ended() {
     let dir = tempfile::tempdir().unwrap();
     let options = format!(

@@ -16,7 +16,7 @@ pub mod transfer;
 
 pub use banks::Bank;
 pub use gateways::LocalGateways;
-pub use jobs::{JobLog, StockLayout};
+pub use jobs::{BatchIndex, JobLog, StockLayout};
 pub use keys::LocalKeys;
 pub use mine::LocalMines;
 pub use minions::{Layout, LocalMinions};
@@ -68,6 +68,11 @@ pub fn job_log(config: &MasterConfig) -> JobLog {
 /// The job cache of a stock master, including returns, at the path of a configuration.
 pub fn stock_jobs(config: &MasterConfig) -> StockLayout {
     StockLayout::new(&config.cachedir, hash_type(config))
+}
+
+/// The batches of a master that are not over.
+pub fn active_batches(config: &MasterConfig) -> BatchIndex {
+    BatchIndex::new(config.active_batches())
 }
 
 /// How the stock tools of `salt_series` lay out grains, pillar and mine.

@@ -138,7 +138,11 @@ impl Compilation<'_> {
             let mut given = None;
             for (name, args) in entry.iter() {
                 let name = name.as_str().unwrap_or("?");
-                match self.external(name, args, &pillar) {
+                let Some(source) = EXT_PILLARS.iter().find(|s| s.name == name) else {
+                    log::error!("{}", not_available(name));
+                    continue;
+                };
+                match self.external(source, args, &pillar) {
                     Ok(data) => given = Some(data),
                     Err(why) => errors.push(format!("Failed to load ext_pillar {name}: {why}")),
                 }
@@ -159,15 +163,18 @@ impl Compilation<'_> {
         Ok(pillar)
     }
 
-    fn external(&self, name: &str, given: &Value, pillar: &Map) -> ExtResult {
-        let Some(source) = EXT_PILLARS.iter().find(|s| s.name == name) else {
-            let known: Vec<_> = EXT_PILLARS.iter().map(|s| s.name).collect();
-            return Err(format!(
-                "it is not available on this master, which has {}",
-                known.join(", ")
-            ));
-        };
+    fn external(&self, source: &ExtPillar, given: &Value, pillar: &Map) -> ExtResult {
         let args = ExtArgs::read(source.args, given)?;
         (source.run)(self, pillar, &args)
     }
+}
+
+/// What the log says about a source of stock's, or of the operator's own in Python: minions get
+/// their pillar without it, as on stock where a module is missing.
+fn not_available(name: &str) -> String {
+    let known: Vec<_> = names().collect();
+    format!(
+        "The external pillar {name:?} of ext_pillar is left out: this master has only {}",
+        known.join(", ")
+    )
 }

@@ -6,6 +6,7 @@
 //! Reading a job's thousand returns is one sequential read, and old jobs are removed one directory at a time.
 //! `docs/performance.md` compares this with SQLite and redb.
 
+mod batches;
 mod disk;
 mod follow;
 mod joblog;
@@ -13,5 +14,6 @@ mod shared_segment;
 mod stock;
 pub mod transfer;
 
+pub use batches::BatchIndex;
 pub use joblog::JobLog;
 pub use stock::StockLayout;

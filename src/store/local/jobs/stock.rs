@@ -13,6 +13,9 @@ use halite_wire::{Map, Value};
 use std::io;
 use std::path::{Path, PathBuf};
 
+/// Name of the record of a batch in the directory of its job.
+const BATCH: &str = ".batch.p";
+
 /// Writer of the stock layout below `cachedir/jobs`.
 #[derive(Clone, Debug)]
 pub struct StockLayout {
@@ -80,6 +83,25 @@ impl StockLayout {
             Some(out) if !out.is_nil() => put(&dir.join("out.p"), out),
             _ => Ok(()),
         }
+    }
+
+    /// The record of a batch (`salt/utils/batch_state.py`); `None` if there is none, or it cannot be read.
+    pub fn batch(&self, jid: &Jid) -> Option<Map> {
+        read_map(&self.path(jid).join(BATCH))
+    }
+
+    /// Writes the record of a batch.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn save_batch(&self, jid: &Jid, record: &Map) -> io::Result<()> {
+        let dir = self.path(jid);
+        if !dir.join("jid").exists() {
+            // The first part is not published yet. Without this file, it would never expire.
+            make_dir(&dir, 0o755)?;
+            std::fs::write(dir.join("jid"), jid.as_str())?;
+        }
+        put(&dir.join(BATCH), &Value::Map(record.clone()))
     }
 
     /// A job that stock Salt stored (`local_cache get_load`, `get_jid`); `None` if it stored none.

@@ -1,0 +1,139 @@
+//! Batches of stock clients of 3008: what the master does for `salt -b`, and `batch.*`.
+
+use halite::config::MasterConfig;
+use halite::map;
+use halite::store::local;
+use halite::wire::ids::{Jid, JidClock};
+use halite::wire::msgpack::{self, Profile};
+use halite::wire::{Map, Value};
+use halite_ipc::{Event, Framing, Publisher, Subscriber};
+use std::time::{Duration, Instant};
+use testing::{LONG, Master, Minion};
+
+struct Bed {
+    master: Master,
+    config: MasterConfig,
+    bus: Subscriber,
+}
+
+impl Bed {
+    fn new() -> Bed {
+        let master = Master::halite("auto_accept: true\nsalt_series: '3008'\n");
+        let config = halite::config::load_master(&master.home.config_dir()).unwrap();
+        let bus = Subscriber::connect(master.bus()).unwrap();
+        Bed {
+            master,
+            config,
+            bus,
+        }
+    }
+
+    fn fire(&self, jid: &Jid, what: &str, data: Map) {
+        let path = self.config.event_pull();
+        let mut bus = Publisher::connect(path, Framing::Prefixed).unwrap();
+        let payload = msgpack::encode_map(&data, Profile::Local);
+        let tag = format!("salt/batch/{jid}/{what}");
+        bus.fire(&Event { tag, payload }).unwrap();
+    }
+
+    /// The next event with this tag.
+    fn event(&mut self, tag: &str) -> Map {
+        let end = Instant::now() + LONG;
+        while Instant::now() < end {
+            if let Ok(Some(event)) = self.bus.next(Some(Duration::from_millis(200)))
+                && event.tag == tag
+            {
+                return msgpack::decode(&event.payload).unwrap().into_map().unwrap();
+            }
+        }
+        panic!("no event {tag}\n{}", self.master.tail());
+    }
+}
+
+fn record(jid: &Jid, driver: &str, ids: &[&str]) -> Map {
+    let ids: Vec<Value> = ids.iter().map(|id| Value::from(*id)).collect();
+    map! {
+        "jid" => jid.as_str(), "all_minions" => ids.clone(), "pending" => ids,
+        "active" => Map::new(), "done" => Map::new(), "failed" => Map::new(), "wait" => Vec::<Value>::new(),
+        "batch_size" => 1, "fun" => "test.arg", "arg" => vec![Value::from("x")], "kwargs" => map! {"k" => 1},
+        "tgt" => "*", "tgt_type" => "glob", "failhard" => false, "batch_wait" => 0, "timeout" => 60,
+        "gather_job_timeout" => 10, "last_progress" => 0.0, "created" => 0.0, "halted" => false,
+        "halted_reason" => Value::Nil, "driver" => driver, "ret" => "", "user" => "root",
+    }
+}
+
+#[test]
+fn a_batch_begun_with_async_is_continued() {
+    let mut bed = Bed::new();
+    let minions = ["a", "b"].map(|id| Minion::halite(&bed.master, id, ""));
+    let cli = bed.master.halite_cli();
+    testing::wait_until("both minions", || {
+        let answers = cli.ask(&["-L", "a,b", "test.ping"]);
+        answers.is_ok_and(|answers| {
+            ["a", "b"]
+                .iter()
+                .all(|id| answers.get(*id) == Some(&true.into()))
+        })
+    });
+    let jid = JidClock::default().next();
+    let records = local::stock_jobs(&bed.config);
+    records
+        .save_batch(&jid, &record(&jid, "master", &["a", "b"]))
+        .unwrap();
+    bed.fire(&jid, "new", map! {"jid" => jid.as_str()});
+    for id in ["a", "b"] {
+        let ret = bed.event(&format!("salt/job/{jid}/ret/{id}"));
+        let value = ret.get("return").and_then(Value::as_map).unwrap();
+        let kwargs = value.get("kwargs").and_then(Value::as_map).unwrap();
+        assert_eq!(kwargs.get("k"), Some(&Value::Int(1)));
+    }
+    let data = bed.event(&format!("salt/batch/{jid}/complete"));
+    assert_eq!(data.int("completed"), Some(2));
+    let over = records.batch(&jid).unwrap();
+    assert_eq!(over.get("done").and_then(Value::as_map).unwrap().len(), 2);
+    testing::wait_until("an empty index", || {
+        local::active_batches(&bed.config).read().is_empty()
+    });
+    drop(minions);
+}
+
+#[test]
+fn a_batch_of_a_client_is_recorded_and_stopped() {
+    let mut bed = Bed::new();
+    let jid = JidClock::default().next();
+    let state = record(&jid, "cli", &["a", "b"]);
+    // The word of a client alone publishes nothing, and counts for its own batch only.
+    let forged = record(&jid, "master", &["a"]);
+    bed.fire(&jid, "new", map! {"state" => forged});
+    bed.fire(
+        &JidClock::default().next(),
+        "new",
+        map! {"state" => state.clone()},
+    );
+    bed.fire(&jid, "new", map! {"state" => state});
+    testing::wait_until("the batch in the list", || {
+        let ran = bed
+            .master
+            .halite_cli()
+            .runner(&["--out=json", "batch.list_active"]);
+        let list = ran.json().unwrap();
+        list[0]["pending"] == 2 && list[0]["jid"] == jid.as_str() && list[1].is_null()
+    });
+    let ran = bed
+        .master
+        .halite_cli()
+        .runner(&["--out=json", "batch.stop", jid.as_str()]);
+    assert_eq!(ran.json().unwrap(), true, "{}", ran.describe());
+    let data = bed.event(&format!("salt/batch/{jid}/halted"));
+    assert_eq!(data.str("reason"), Some("stop"));
+    let ran = bed
+        .master
+        .halite_cli()
+        .runner(&["--out=json", "batch.status", jid.as_str()]);
+    assert_eq!(ran.json().unwrap()["halted"], true, "{}", ran.describe());
+    let ran = bed
+        .master
+        .halite_cli()
+        .runner(&["--out=json", "batch.stop", jid.as_str()]);
+    assert_eq!(ran.json().unwrap(), false, "{}", ran.describe());
+}
