@@ -267,7 +267,7 @@ impl<'a> Gather<'a> {
         };
         let load = load_of(event);
         let id = load.str("id").unwrap_or_default();
-        if !self.entries.get(id).is_some_and(|entry| entry.jid == jid) {
+        if self.entries.get(id).is_none_or(|entry| entry.jid != jid) {
             return;
         }
         self.last_return = Instant::now();

@@ -11,7 +11,10 @@ type Tops = Vec<(String, Vec<Map>)>;
 
 /// The merged top file: by environment, targets with their entries.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Top(Vec<(String, Vec<(Value, Vec<Value>)>)>);
+pub struct Top(Vec<(String, Targets)>);
+
+/// Targets with their entries, in order.
+type Targets = Vec<(Value, Vec<Value>)>;
 
 /// By environment, the SLS names for this minion, in order.
 pub type Matches = Vec<(String, Vec<String>)>;

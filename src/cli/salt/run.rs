@@ -265,7 +265,7 @@ impl JobRun {
         };
         let mut events = client.listen()?;
         let stop = stop_on_signal();
-        let progress = self.options.progress.then(|| StateProgress::new());
+        let progress = self.options.progress.then(StateProgress::new);
         let on_state = |id: &str, result: &halite_wire::Map, total| {
             if let Some(progress) = &progress {
                 progress.show(Some(id), result, total);

@@ -79,7 +79,7 @@ Function::new("soft_kill", control::soft_kill, "Ends a job's state run before a 
             .args(args![jid, state_id = None]),
         Function::new("template", run::template, "Applies an SLS file by its path.").args(args![tem, queue = None]).keywords().outputter("highstate"),
 Function::new("template_str", run::template_str, "Applies the text of an SLS file.").args(args![tem, queue = None]).keywords().outputter("highstate"),
-Function::new("test", |c| run::as_test(c), "state.apply with test=True.").varargs().keywords().outputter("highstate"),
+Function::new("test", run::as_test, "state.apply with test=True.").varargs().keywords().outputter("highstate"),
 Function::new("top", run::top, "Applies a top file of another name.")
             .args(args![topfn, test = None, queue = None]).keywords().outputter("highstate"),
     ],

@@ -104,9 +104,7 @@ fn told(s: &mut State<'_, '_>, changes: bool, good: bool) -> Result {
 }
 
 fn configurable(s: &mut State<'_, '_>) -> Result {
-    let random = || {
-        Value::Bool(std::process::id() % 2 == 0 || jiff::Timestamp::now().as_microsecond() % 2 == 0)
-    };
+    let random = || Value::Bool(jiff::Timestamp::now().as_microsecond() % 2 == 0);
     let decide = |name: &str, given: &Value| {
         match given {
         Value::Bool(yes) => Ok(*yes),
@@ -179,6 +177,9 @@ fn mod_watch(s: &mut State<'_, '_>) -> Result {
         .changes(halite_wire::map! {"Requisites with changes" => changed}))
 }
 
+/// Whether a value has a type.
+type IsKind = fn(&Value) -> bool;
+
 fn check_pillar(s: &mut State<'_, '_>) -> Result {
     let pillar = s.ctx().pillar.clone();
     let verbose = s.flag("verbose");
@@ -191,7 +192,7 @@ fn check_pillar(s: &mut State<'_, '_>) -> Result {
     };
     let mut comment = String::new();
     let mut good = true;
-    let checks: [(&str, &str, fn(&Value) -> bool); 6] = [
+    let checks: [(&str, &str, IsKind); 6] = [
         ("present", "", |_| true),
         ("boolean", "bool", |v| matches!(v, Value::Bool(_))),
         ("integer", "int", |v| {
