@@ -414,7 +414,7 @@ impl StateModules for MinionStates {
 
     fn runs_check_cmd(&self, low: &Map) -> bool {
         // The file before it is put in place.
-        low.str("state") == Some("file")
+        low.str("state") == Some("file") && low.str("fun") == Some("managed")
     }
 
     fn joins(&self, low: &Map) -> bool {

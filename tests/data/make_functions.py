@@ -29,6 +29,7 @@ MODULES = {
     "cp": ["cp"],
     "cron": ["cron"],
     "data": ["data"],
+    "debconf": ["debconfmod"],
     "defaults": ["defaults"],
     "disk": ["disk"],
     "environ": ["environ"],
@@ -41,6 +42,7 @@ MODULES = {
     "hashutil": ["hashutil"],
     "hosts": ["hosts"],
     "http": ["http"],
+    "ini": ["ini_manage"],
     "key": ["key"],
     "kmod": ["kmod"],
     "locale": ["localemod"],
@@ -52,6 +54,7 @@ MODULES = {
     "network": ["network"],
     "partition": ["parted_partition"],
     "pillar": ["pillar"],
+    "pip": ["pip"],
     "pkg": ["aptpkg", "yumpkg", "zypperpkg"],
     "ps": ["ps"],
     "publish": ["publish"],
@@ -72,6 +75,7 @@ MODULES = {
     "test": ["test"],
     "timezone": ["timezone"],
     "user": ["useradd"],
+    "virtualenv": ["virtualenv_mod"],
     "xfs": ["xfs"],
 }
 

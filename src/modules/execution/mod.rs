@@ -297,8 +297,10 @@ fn find(grains: &Map, fun: &str) -> Option<&'static Function> {
     let (module, name) = fun.split_once('.')?;
     let module = common_modules()
         .chain(host_modules(grains))
-        .find(|m| m.name == module)?;
-    module.functions.iter().find(|f| f.name == name)
+        .filter(|m| m.name == module);
+    // A crate above may add functions to a module of ours.
+    let mut functions = module.flat_map(|m| m.functions);
+    functions.find(|f| f.name == name)
 }
 
 /// Runs code as if inside a call without arguments, for users of functions that take a [`Call`], such as those of

@@ -1,5 +1,6 @@
 //! The functions `state.*` (`salt/modules/state.py`).
 
+mod about;
 mod control;
 mod request;
 mod run;
@@ -10,7 +11,22 @@ use halite_modules::execution::declare::{Function, Lit, Module, opt};
 
 pub(crate) use run::may_continue;
 
-pub(crate) const MODULES: &[Module] = &[Module {
+pub(crate) const MODULES: &[Module] = &[SYS, STATE];
+
+/// More functions of the module `sys`.
+const SYS: Module = Module {
+    name: "sys",
+    functions: &[
+        Function::new("list_state_functions", about::list_functions, "The sorted names of all state functions, or of those in the given modules or matching the given globs.")
+            .varargs().keywords(),
+        Function::new("list_state_modules", about::list_modules, "The sorted names of all state modules, or of those given by name or glob.").varargs(),
+        Function::new("state_argspec", about::argspec, "The argument names and defaults of the state functions of a module, of one function, or of a glob.")
+            .args(&[opt("module", Lit::Str(""))]),
+        Function::new("state_doc", about::doc, "The documentation of state functions.").varargs(),
+    ],
+};
+
+const STATE: Module = Module {
     name: "state",
     functions: &[
         Function::new("apply", run::apply, "Applies SLS files, or the highstate if none is named.")
@@ -83,4 +99,4 @@ Function::new("test", run::as_test, "state.apply with test=True.").varargs().key
 Function::new("top", run::top, "Applies a top file of another name.")
             .args(args![topfn, test = None, queue = None]).keywords().outputter("highstate"),
     ],
-}];
+};

@@ -683,7 +683,7 @@ pub(super) fn single(call: &mut Call<'_>) -> Result {
         ];
         if let Some(key) = key
             .as_str()
-            .filter(|key| !key.starts_with("__") && !engine.contains(key))
+            .filter(|key| (!key.starts_with("__") || *key == "__env__") && !engine.contains(key))
         {
             low.set(key, value.clone());
         }
