@@ -1,6 +1,8 @@
 //! `file.managed`.
 
-use super::{Ended, Step, fail, has_changes, known_owner, mode_of, outcome_of, user_of};
+use super::{
+    Ended, Step, fail, has_changes, known_owner, mode_of, outcome_of, user_of, without_end,
+};
 use crate::declare::{State, StateOutcome};
 use halite_modules::execution::file::SourceHash;
 use halite_modules::execution::file::os::{self, TEMPFILE_PREFIX};
@@ -208,7 +210,7 @@ fn text_of(s: &State<'_, '_>, found: Value, from: &str) -> Step<Value> {
 
 fn add_lines(text: &mut String, part: &str) {
     for line in halite_wire::pylines::of_text(part) {
-        text.push_str(line.trim_end_matches('\n').trim_end_matches('\r'));
+        text.push_str(without_end(line));
         text.push('\n');
     }
 }

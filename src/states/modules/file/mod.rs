@@ -169,6 +169,20 @@ fn mode_of(value: &Value) -> Value {
     halite_modules::execution::file::os::normalize_mode(value).into()
 }
 
+/// A line of a text without its end.
+fn without_end(line: &str) -> &str {
+    let ends = |c: char| {
+        matches!(
+            c,
+            '\n' | '\r' | '\x0b' | '\x0c' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}'
+        )
+    };
+    match line.strip_suffix("\r\n") {
+        Some(line) => line,
+        None => line.strip_suffix(ends).unwrap_or(line),
+    }
+}
+
 const NO: Lit = Lit::Bool(false);
 const NIL: Lit = Lit::Nil;
 
