@@ -1,6 +1,7 @@
 //! `file.serialize`.
 
-use super::managed::{Check, Managed};
+use super::check::Check;
+use super::managed::Managed;
 use super::{Step, change, fail, mode_of, named};
 use crate::declare::{State, StateOutcome};
 use halite_modules::execution::file::{os, paths};
