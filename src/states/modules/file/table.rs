@@ -435,6 +435,23 @@ pub(in crate::modules) const MODULE: StateModule = StateModule {
         ])
         .keywords(),
         StateFunction::new(
+            "shortcut",
+            |s| run(s, simple::shortcut),
+            "Requires a shortcut of Windows.",
+        )
+        .args(args![
+            target,
+            arguments = None,
+            working_dir = None,
+            description = None,
+            icon_location = None,
+            force = False,
+            backupname = None,
+            makedirs = False,
+            user = None
+        ])
+        .keywords(),
+        StateFunction::new(
             "symlink",
             |s| run(s, symlink::symlink),
             "Requires a symbolic link.",
