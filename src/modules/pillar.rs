@@ -66,7 +66,7 @@ fn compile(
     let id: MinionId = id.parse().map_err(|e| bad(&e))?;
     let options = RenderOptions::of_minion(opts).map_err(|e| bad(&e))?;
     let mut request = PillarRequest::new(id, Map::new());
-    request.grains = Rc::new(grains.clone());
+    request.grains = Arc::new(grains.clone());
     request.saltenv = query.saltenv.clone();
     request.pillarenv = query.pillarenv.clone();
     request.pillar_override = query.pillar_override.clone();

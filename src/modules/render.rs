@@ -170,7 +170,7 @@ impl MinionTemplates {
     ) -> MinionTemplates {
         let engine = TemplateEngine::with_host_filters(&options.jinja, Some(host_filters::apply));
         MinionTemplates {
-            renderer: SceneRenderer::new(template_scene(ctx, &caller, engine)),
+            renderer: SceneRenderer::new(template_scene(&Rc::new(ctx.clone()), &caller, engine)),
             gpg: Gpg::new(options),
         }
     }
@@ -228,7 +228,7 @@ pub struct Template<'a> {
 /// # Errors
 /// `SaltRenderError`: invalid template, or an error in a function it calls.
 pub fn render(
-    ctx: &Context,
+    ctx: &Rc<Context>,
     caller: &Rc<dyn FunctionCaller>,
     template: &Template<'_>,
 ) -> Result<Result<String, String>, CallError> {
@@ -266,15 +266,19 @@ fn fault(text: String) -> CallError {
 }
 
 /// What every template of this minion sees.
-fn template_scene(ctx: &Context, caller: &Rc<dyn FunctionCaller>, engine: TemplateEngine) -> Scene {
-    let opts = ctx.opts.clone();
-    let ctx = Rc::new(ctx.clone());
+fn template_scene(
+    ctx: &Rc<Context>,
+    caller: &Rc<dyn FunctionCaller>,
+    engine: TemplateEngine,
+) -> Scene {
+    let ctx = ctx.clone();
+    let of_opts = ctx.clone();
     let trees: RefCell<HashMap<String, Rc<Fetched>>> = RefCell::default();
     Scene {
         engine: Rc::new(engine),
-        opts: Rc::new(LazyCell::new(Box::new(move || opts))),
-        grains: Rc::new((*ctx.grains).clone()),
-        pillar: Rc::new((*ctx.pillar).clone()),
+        opts: Rc::new(LazyCell::new(Box::new(move || of_opts.opts.clone()))),
+        grains: ctx.grains.clone(),
+        pillar: ctx.pillar.clone(),
         functions: Rc::new(SaltFunctions(caller.clone())),
         trees: Rc::new(move |saltenv| {
             let mut trees = trees.borrow_mut();

@@ -14,6 +14,7 @@ use std::cell::{LazyCell, RefCell};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Timeout for programs that templates start. Nobody waits for an answer here.
@@ -74,9 +75,9 @@ pub struct MasterSls {
     /// SLS names by environment.
     listed: RefCell<HashMap<String, Option<Vec<String>>>>,
     id: MinionId,
-    grains: Rc<Map>,
+    grains: Arc<Map>,
     opts: Rc<Map>,
-    pillar: Rc<Map>,
+    pillar: Arc<Map>,
     pipeline: Pipeline,
     /// Whether variables are built once for all files.
     reuse_variables: bool,
@@ -103,9 +104,9 @@ impl MasterSls {
             files: FileCache::default(),
             listed: RefCell::default(),
             id,
-            grains: Rc::new(grains),
+            grains: Arc::new(grains),
             opts: Rc::new(opts),
-            pillar: Rc::new(pillar),
+            pillar: Arc::new(pillar),
             reuse_variables: false,
             cached: RefCell::default(),
         }

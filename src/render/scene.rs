@@ -8,6 +8,7 @@ use halite_jinja::Obj;
 use halite_wire::Map;
 use std::cell::OnceCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Gives the files of an environment.
 pub type Trees = dyn Fn(&str) -> Rc<dyn FileTree>;
@@ -19,9 +20,9 @@ pub struct Scene {
     /// The variable `opts`; its `grains` are replaced by [`Scene::grains`].
     pub opts: Rc<LazyMap>,
     /// The variable `grains`.
-    pub grains: Rc<Map>,
+    pub grains: Arc<Map>,
     /// The variable `pillar`.
-    pub pillar: Rc<Map>,
+    pub pillar: Arc<Map>,
     /// The functions behind the variable `salt`.
     pub functions: Rc<dyn FunctionLoader>,
     /// Where templates find others.
@@ -172,8 +173,8 @@ mod tests {
         let renderer = SceneRenderer::new(Scene {
             engine: Rc::new(TemplateEngine::new(&options)),
             opts: Rc::new(LazyCell::new(Box::new(|| map! {"id" => "m"}))),
-            grains: Rc::new(map! {"os" => "Debian"}),
-            pillar: Rc::new(map! {"seen" => map! {}}),
+            grains: Arc::new(map! {"os" => "Debian"}),
+            pillar: Arc::new(map! {"seen" => map! {}}),
             functions: Rc::new(NoFunctions),
             trees: Rc::new(move |_| tree.clone()),
         });

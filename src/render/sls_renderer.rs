@@ -14,6 +14,7 @@ use halite_wire::{Map, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Bytes of rendered texts whose data are cached; the cache is cleared when there are more. Data take about ten
@@ -110,9 +111,9 @@ impl RenderContext {
 /// For which minion SLS files are rendered, and with what.
 pub(super) struct Subject {
     pub id: MinionId,
-    pub grains: Rc<Map>,
+    pub grains: Arc<Map>,
     /// The pillar as far as templates may see it.
-    pub pillar: Rc<Map>,
+    pub pillar: Arc<Map>,
     /// The options as templates see them.
     pub opts: Rc<LazyMap>,
     /// Where templates find others.

@@ -11,7 +11,7 @@ use halite_sys::exit::ExitError;
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Seconds of `request_timeout` reserved for the steps after compilation.
@@ -74,7 +74,7 @@ fn read(id: &MinionId, mut load: Map) -> Option<PillarRequest> {
     let env = load.remove("env");
     Some(PillarRequest {
         id: id.clone(),
-        grains: Rc::new(grains),
+        grains: Arc::new(grains),
         saltenv: text(load.remove("saltenv").or(env)),
         pillarenv: text(load.remove("pillarenv")),
         ext: load.remove("ext").filter(Value::truthy),

@@ -7,7 +7,7 @@ use halite_wire::{Map, Value};
 use std::rc::Rc;
 
 /// The execution functions of this minion.
-struct Functions(Context);
+struct Functions(Rc<Context>);
 
 impl Functions {
     /// An installed Salt may have any function; only a call shows.
@@ -34,7 +34,7 @@ impl FunctionCaller for Functions {
 
 /// A minion's execution functions, for templates.
 pub fn template_functions(ctx: Context) -> Rc<dyn FunctionCaller> {
-    Rc::new(Functions(ctx))
+    Rc::new(Functions(Rc::new(ctx)))
 }
 
 /// Renders a text with this minion's functions; the inner error is text for a state return.
@@ -42,7 +42,9 @@ pub fn template_functions(ctx: Context) -> Rc<dyn FunctionCaller> {
 /// # Errors
 /// `SaltRenderError`: invalid template, or an error in a function it calls.
 pub fn template(ctx: &Context, template: &Template<'_>) -> Result<Result<String, String>> {
-    render(ctx, &template_functions(ctx.clone()), template)
+    let ctx = Rc::new(ctx.clone());
+    let caller: Rc<dyn FunctionCaller> = Rc::new(Functions(ctx.clone()));
+    render(&ctx, &caller, template)
 }
 
 #[cfg(test)]

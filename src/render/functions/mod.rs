@@ -23,6 +23,7 @@ use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::cell::LazyCell;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The data that functions work with; one per pillar.
@@ -30,9 +31,9 @@ pub struct FunctionContext {
     /// The minion.
     pub id: MinionId,
     /// Its grains.
-    pub grains: Rc<Map>,
+    pub grains: Arc<Map>,
     /// The pillar as far as templates may see it.
-    pub pillar: Rc<Map>,
+    pub pillar: Arc<Map>,
     /// The options of the master, as templates see them.
     pub opts: Rc<LazyMap>,
     /// Options of renderers.

@@ -26,6 +26,7 @@ use halite_wire::{Map, Value};
 use std::cell::{Cell, LazyCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use ext::names as ext_pillar_names;
@@ -50,7 +51,7 @@ pub struct PillarRequest {
     /// The minion.
     pub id: MinionId,
     /// Its grains, as it sent them.
-    pub grains: Rc<Map>,
+    pub grains: Arc<Map>,
     /// The environment of its states.
     pub saltenv: Option<String>,
     /// The only environment of the pillar to use.
@@ -70,7 +71,7 @@ impl PillarRequest {
     pub fn new(id: MinionId, grains: Map) -> PillarRequest {
         PillarRequest {
             id,
-            grains: Rc::new(grains),
+            grains: Arc::new(grains),
             saltenv: None,
             pillarenv: None,
             ext: None,
@@ -294,7 +295,7 @@ struct Compilation<'a> {
     /// Missing SLS files that are not an error, by environment.
     ignored: RefCell<Vec<(String, String)>>,
     /// The pillar as templates and targets see it.
-    pillar: RefCell<Rc<Map>>,
+    pillar: RefCell<Arc<Map>>,
     renderer: RefCell<Option<Rc<SlsRenderer>>>,
     depth: Cell<usize>,
     deadline: Instant,
@@ -351,7 +352,7 @@ impl<'a> Compilation<'a> {
         let mut errors = Vec::new();
         let mut pillar = if ext && self.options().ext_pillar_first {
             let first = self.ext_pillar(self.request.pillar_override.clone(), &mut errors)?;
-            *self.pillar.borrow_mut() = Rc::new(first.clone());
+            *self.pillar.borrow_mut() = Arc::new(first.clone());
             self.renderer.replace(None);
             let rendered = self.render(&self.matches(&top)?, &mut errors)?;
             self.merger.merge(first, &rendered)

@@ -156,10 +156,13 @@ impl<'a> Source<'a> {
     /// Rejects anchors that would swallow text, such as the password `&secret!`. The span of a
     /// node starts at its anchor or tag.
     pub fn check_anchor(&self, anchor: usize, span: &Span) -> Result<(), YamlError> {
+        // Most nodes have none: the rest of the text is not searched for each of them.
+        if anchor == 0 {
+            return Ok(());
+        }
         let rest = self.chars.get(span.start.index()..).unwrap_or_default();
-        let words = rest.split(|c| c.is_whitespace());
-        let mut anchors = words.filter(|w| w.first() == Some(&'&'));
-        let Some(name) = anchors.next().filter(|_| anchor != 0) else {
+        let mut words = rest.split(|c| c.is_whitespace());
+        let Some(name) = words.find(|w| w.first() == Some(&'&')) else {
             return Ok(());
         };
         let name = name[1..].split(|c| matches!(c, ',' | ']' | '}')).next();

@@ -8,7 +8,7 @@ use halite::wire::{Map, Value, yaml};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -123,7 +123,7 @@ pub fn read_request(given: &Map) -> PillarRequest {
     grains.set("id", id);
     PillarRequest {
         id: id.parse().unwrap(),
-        grains: Rc::new(grains),
+        grains: Arc::new(grains),
         saltenv: given.str("saltenv").map(str::to_owned),
         pillarenv: given.str("pillarenv").map(str::to_owned),
         ext: given.get("ext").cloned(),

@@ -1,7 +1,7 @@
 //! `file.append` and `file.prepend`.
 
 use super::simple::make_parents;
-use super::{Step, absolute, change, fail, templates};
+use super::{Step, absolute, change, fail, templates, without_end};
 use crate::declare::{State, StateOutcome};
 use halite_modules::execution::file::os;
 use halite_modules::execution::file::{paths, touch, unified_diff};
@@ -47,7 +47,7 @@ fn missing(
 ) -> Step<Vec<String>> {
     let mut lines = Vec::new();
     for line in chunks.iter().flat_map(|chunk| pylines::of_text(chunk)) {
-        let line = line.trim_end_matches(['\n', '\r']);
+        let line = without_end(line);
         if !has(s, name, line, any_space)? {
             lines.push(line.to_owned());
         }
@@ -103,9 +103,9 @@ pub(super) fn append(s: &mut State<'_, '_>) -> Step {
 }
 
 fn stripped(text: &str) -> Vec<&str> {
-    let lines = pylines::of_text(text).into_iter();
-    lines
-        .map(|line| line.trim_end_matches(['\n', '\r']))
+    pylines::of_text(text)
+        .into_iter()
+        .map(without_end)
         .collect()
 }
 

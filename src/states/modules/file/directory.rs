@@ -276,7 +276,7 @@ impl Directory {
                             false => Map::new(),
                         };
                         if self.clean && keep.may_remove(&path) {
-                            found.set("removed", "Removed due to clean");
+                            found = map! {"removed" => "Removed due to clean"};
                         }
                         if !found.is_empty() {
                             changes.set(path, found);

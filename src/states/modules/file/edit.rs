@@ -80,7 +80,7 @@ pub(super) fn comment(s: &mut State<'_, '_>) -> Step {
     );
     let bare = unanchored(&regex).to_owned();
     if !has(s, &name, format!("^(?!\\s*{sign})\\s*{bare}"))? {
-        if has(s, &name, format!("{sign}\\s*{bare}"))? {
+        if has(s, &name, format!("{sign}{bare}"))? {
             return Ok(StateOutcome::good("Pattern already commented"));
         }
         if s.flag("ignore_missing") {
@@ -90,7 +90,7 @@ pub(super) fn comment(s: &mut State<'_, '_>) -> Step {
         }
         return fail(format!("{bare}: Pattern not found"));
     }
-    change_lines(s, &name, &regex, true, format!("{sign}\\s*{bare}"))
+    change_lines(s, &name, &regex, true, format!("{sign}{bare}"))
 }
 
 pub(super) fn uncomment(s: &mut State<'_, '_>) -> Step {

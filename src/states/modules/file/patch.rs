@@ -1,6 +1,6 @@
 //! `file.patch`.
 
-use super::managed::Scratch;
+use super::check::Scratch;
 use super::{Step, fail};
 use crate::declare::{State, StateOutcome};
 use halite_modules::execution::file::paths::{self, expanduser};

@@ -1,6 +1,7 @@
 //! `file.serialize`.
 
-use super::managed::{Check, Managed};
+use super::check::Check;
+use super::managed::Managed;
 use super::{Step, change, fail, mode_of, named};
 use crate::declare::{State, StateOutcome};
 use halite_modules::execution::file::{os, paths};
@@ -12,25 +13,79 @@ const SERIALIZERS: [&str; 5] = ["configparser", "json", "msgpack", "yaml", "yaml
 /// In a diff of data: there is no such key.
 const NOTHING: &str = "<_null_>";
 
-/// Options given as a map or as a list of maps.
+/// Options given as a list of maps; anything else is ignored.
 fn options(value: &Value) -> Map {
     let mut all = Map::new();
-    let maps = match value {
-        Value::Map(map) => vec![map],
-        Value::Array(list) => list.iter().filter_map(Value::as_map).collect(),
-        _ => Vec::new(),
-    };
-    for (key, value) in maps.into_iter().flat_map(Map::iter) {
+    let list = value.as_array().unwrap_or_default();
+    for (key, value) in list.iter().filter_map(Value::as_map).flat_map(Map::iter) {
         all.set(python::str(key), value.clone());
     }
     all
+}
+
+/// The text of data in a format.
+fn text(s: &mut State<'_, '_>, serializer: &str, data: &Value) -> Step<Value> {
+    let mut with = defaults(serializer);
+    for (key, value) in options(s.arg("serializer_opts")).iter() {
+        with.set(python::str(key), value.clone());
+    }
+    let sort = with.get("sort_keys").is_none_or(Value::truthy);
+    let block = with.get("default_flow_style") == Some(&Value::Bool(false));
+    match serializer {
+        "json" if with.get("indent").is_none_or(Value::is_nil) => {
+            Ok(on_one_line(s, data, sort)?.into())
+        }
+        "yaml" if block => {
+            let indent = with.int("indent").unwrap_or(2);
+            let text = halite_wire::yaml::emit_with(data, sort, indent, false);
+            Ok(text.trim_end_matches('\n').into())
+        }
+        // It writes the same as `yaml` for plain data.
+        "yamlex" => {
+            Ok(s.salt_with("slsutil.serialize", vec!["yaml".into(), data.clone()], with)?)
+        }
+        _ => Ok(s.salt_with(
+            "slsutil.serialize",
+            vec![serializer.into(), data.clone()],
+            with,
+        )?),
+    }
+}
+
+/// JSON on one line, with white space after colons only.
+fn on_one_line(s: &mut State<'_, '_>, data: &Value, sort: bool) -> Step<String> {
+    Ok(match data {
+        Value::Map(map) => {
+            let mut entries: Vec<(String, &Value)> = map
+                .iter()
+                .map(|(key, value)| (python::str(key), value))
+                .collect();
+            if sort {
+                entries.sort_by(|a, b| a.0.cmp(&b.0));
+            }
+            let mut parts = Vec::new();
+            for (key, value) in entries {
+                let key = on_one_line(s, &key.into(), sort)?;
+                parts.push(format!("{key}: {}", on_one_line(s, value, sort)?));
+            }
+            format!("{{{}}}", parts.join(","))
+        }
+        Value::Array(list) => {
+            let mut parts = Vec::new();
+            for value in list {
+                parts.push(on_one_line(s, value, sort)?);
+            }
+            format!("[{}]", parts.join(","))
+        }
+        one => python::str(&s.salt("slsutil.serialize", vec!["json".into(), one.clone()])?),
+    })
 }
 
 /// What a format writes without options.
 fn defaults(serializer: &str) -> Map {
     match serializer {
         "json" => map! {"indent" => 2, "sort_keys" => true},
-        "yaml" | "yamlex" => map! {"default_flow_style" => false},
+        "yaml" => map! {"default_flow_style" => false},
         _ => Map::new(),
     }
 }
@@ -135,13 +190,8 @@ pub(super) fn serialize(s: &mut State<'_, '_>) -> Step {
         diff = Some(differences(old, &merged));
         data = merged.into();
     }
-    let mut with = defaults(&serializer);
-    for (key, value) in options(s.arg("serializer_opts")).iter() {
-        with.set(python::str(key), value.clone());
-    }
-    let contents = s.salt_with("slsutil.serialize", vec![format.into(), data], with)?;
-    let contents = match contents {
-        Value::Str(text) if !text.ends_with('\n') => Value::from(text + "\n"),
+    let contents = match text(s, &serializer, &data)? {
+        Value::Str(text) => Value::from(text + "\n"),
         other => other,
     };
     if paths::is_dir(&name) {

@@ -1,4 +1,4 @@
-//! `file.absent`, `file.exists`, `file.missing`, `file.pruned` and `file.touch`.
+//! `file.absent`, `file.exists`, `file.missing`, `file.shortcut` and `file.touch`.
 
 use super::{Step, absolute, command_error, fail, named};
 use crate::declare::{State, StateOutcome};
@@ -35,6 +35,10 @@ pub(super) fn exists(s: &mut State<'_, '_>) -> Step {
     } else {
         fail(format!("Specified path {name} does not exist"))
     }
+}
+
+pub(super) fn shortcut(_: &mut State<'_, '_>) -> Step {
+    fail("Shortcuts are only supported on Windows")
 }
 
 pub(super) fn missing(s: &mut State<'_, '_>) -> Step {

@@ -38,13 +38,14 @@ pub(super) fn texts(s: &mut State<'_, '_>) -> Step<Option<Vec<String>>> {
 fn text(s: &mut State<'_, '_>, source: &Value, hash: &Value) -> Step<String> {
     let saltenv = s.saltenv();
     let list = Value::Array(vec![source.clone()]);
+    let shown = source.clone();
     let not_loaded = || -> Step<String> {
         let wrong = StateOutcome::bad(format!(
             "Failed to load template file {}",
-            python::str(source)
+            python::str(&shown)
         ));
         Err(wrong
-            .with("name", source.clone())
+            .with("name", shown.clone())
             .with("data", Vec::<Value>::new())
             .into())
     };
@@ -66,7 +67,8 @@ fn text(s: &mut State<'_, '_>, source: &Value, hash: &Value) -> Step<String> {
     };
     let found = get_managed(s.call, &request)?;
     if !found.comment.is_empty() || found.sfn.is_empty() {
-        return fail(found.comment);
+        log::error!("{}: {}", s.name(), found.comment);
+        return not_loaded();
     }
     let text = os::read_text(&found.sfn);
     halite_modules::execution::file::clean_tmp(s.call, &found.sfn);
