@@ -2,6 +2,7 @@
 
 mod alternatives;
 mod archive;
+mod git;
 mod pkg;
 mod pkgrepo;
 mod service;
@@ -12,7 +13,9 @@ use halite_wire::Map;
 
 /// All state modules. A new one is added here and nowhere else.
 const MODULES: &[StateModule] = &[
+    alternatives::MODULE,
     archive::MODULE,
+    git::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
     service::MODULE,
