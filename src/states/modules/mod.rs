@@ -5,6 +5,7 @@ mod archive;
 mod cmd;
 mod cron;
 mod file;
+mod git;
 mod grains;
 mod group;
 mod host;
@@ -28,6 +29,7 @@ const MODULES: &[StateModule] = &[
     cmd::MODULE,
     cron::MODULE,
     file::MODULE,
+    git::MODULE,
     grains::MODULE,
     group::MODULE,
     host::MODULE,
