@@ -1,27 +1,45 @@
 //! The state modules. One file or directory per module, one table per module, one line here per table.
 
+mod alias;
 mod cron;
+mod environ;
+mod event;
 mod grains;
 mod group;
 mod host;
+mod http;
+mod kmod;
+mod locale;
 mod mount;
+mod saltutil;
 mod ssh_auth;
+mod ssh_known_hosts;
 mod sysctl;
 mod test;
+mod timezone;
 mod user;
 
 use crate::declare::{StateFunction, StateModule};
 
 /// All state modules. A new one is added here and nowhere else.
 const MODULES: &[StateModule] = &[
+    alias::MODULE,
     cron::MODULE,
+    environ::MODULE,
+    event::MODULE,
     grains::MODULE,
     group::MODULE,
     host::MODULE,
+    http::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
     mount::MODULE,
+    saltutil::MODULE,
     ssh_auth::MODULE,
+    ssh_known_hosts::MODULE,
     sysctl::MODULE,
     test::MODULE,
+    timezone::MODULE,
     user::MODULE,
 ];
 
