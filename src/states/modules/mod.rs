@@ -1,17 +1,21 @@
 //! The state modules. One file or directory per module, one table per module, one line here per table.
 
 mod alias;
+mod beacon;
 mod cron;
+mod disk;
 mod environ;
 mod event;
 mod grains;
 mod group;
 mod host;
 mod http;
+mod ini;
 mod kmod;
 mod locale;
 mod mount;
 mod saltutil;
+mod schedule;
 mod ssh_auth;
 mod ssh_known_hosts;
 mod sysctl;
@@ -24,17 +28,21 @@ use crate::declare::{StateFunction, StateModule};
 /// All state modules. A new one is added here and nowhere else.
 const MODULES: &[StateModule] = &[
     alias::MODULE,
+    beacon::MODULE,
     cron::MODULE,
+    disk::MODULE,
     environ::MODULE,
     event::MODULE,
     grains::MODULE,
     group::MODULE,
     host::MODULE,
     http::MODULE,
+    ini::MODULE,
     kmod::MODULE,
     locale::MODULE,
     mount::MODULE,
     saltutil::MODULE,
+    schedule::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
     sysctl::MODULE,

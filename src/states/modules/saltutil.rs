@@ -48,27 +48,26 @@ fn run(s: &mut State<'_, '_>, fun: &str) -> Result {
         Ok(answer) => answer,
         Err(e) => {
             return Ok(StateOutcome::bad(format!(
-                "Failed to run sync_all: {}",
+                "Failed to run {fun}: {}",
                 e.message()
             )));
         }
     };
-    // Of `sync_all`, the kinds that have changed.
-    let changes = match answer {
-        Value::Map(kinds) => kinds
-            .0
-            .into_iter()
-            .filter(|(_, list)| list.truthy())
-            .collect::<Map>(),
+    let (changes, comment) = match answer {
+        // Of `sync_all`, the kinds that have changed.
+        Value::Map(kinds) => {
+            let changed = kinds.0.into_iter().filter(|(_, list)| list.truthy());
+            (changed.collect::<Map>(), "Sync performed".to_owned())
+        }
         list if list.truthy() => {
             let kind = fun.rsplit_once("sync_").map_or(fun, |(_, kind)| kind);
-            map! {kind => list}
+            (map! {kind => list}, format!("Updated {kind}."))
         }
-        _ => Map::new(),
+        _ => (Map::new(), String::new()),
     };
     Ok(if changes.is_empty() {
         StateOutcome::good("No updates to sync")
     } else {
-        StateOutcome::good("Sync performed").changes(changes)
+        StateOutcome::good(comment).changes(changes)
     })
 }

@@ -292,7 +292,7 @@ fn group_differences(
                 list.sort_by_key(python::str);
                 list.dedup();
             }
-            if now != all || (moved && all.iter().any(|g| *g == primary)) {
+            if now != all || (moved && all.contains(&primary)) {
                 changes.set("groups", all);
             }
         }
