@@ -41,6 +41,7 @@ MODULES = {
     "hashutil": ["hashutil"],
     "hosts": ["hosts"],
     "http": ["http"],
+    "ini": ["ini_manage"],
     "key": ["key"],
     "kmod": ["kmod"],
     "locale": ["localemod"],
