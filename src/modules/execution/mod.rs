@@ -29,6 +29,7 @@ mod group;
 mod hashutil;
 mod hosts;
 mod http;
+mod ini;
 mod key;
 mod kmod;
 mod legacy;
@@ -108,6 +109,7 @@ const MODULES: &[Module] = &[
     group::MODULE,
     hosts::MODULE,
     http::MODULE,
+    ini::MODULE,
     hashutil::MODULE,
     key::MODULE,
     kmod::MODULE,

@@ -1,22 +1,35 @@
 //! The state modules. One file or directory per module, one table per module, one line here per table.
 
+mod alias;
 mod alternatives;
 mod archive;
+mod beacon;
 mod cmd;
 mod cron;
+mod disk;
+mod environ;
+mod event;
 mod file;
 mod git;
 mod grains;
 mod group;
 mod host;
+mod http;
+mod ini;
+mod kmod;
+mod locale;
 mod module;
 mod mount;
 mod pkg;
 mod pkgrepo;
+mod saltutil;
+mod schedule;
 mod service;
 mod ssh_auth;
+mod ssh_known_hosts;
 mod sysctl;
 mod test;
+mod timezone;
 mod user;
 
 use crate::declare::{StateFunction, StateModule};
@@ -24,23 +37,36 @@ use halite_wire::Map;
 
 /// All state modules. A new one is added here and nowhere else.
 const MODULES: &[StateModule] = &[
+    alias::MODULE,
     alternatives::MODULE,
     archive::MODULE,
+    beacon::MODULE,
     cmd::MODULE,
     cron::MODULE,
+    disk::MODULE,
+    environ::MODULE,
+    event::MODULE,
     file::MODULE,
     git::MODULE,
     grains::MODULE,
     group::MODULE,
     host::MODULE,
+    http::MODULE,
+    ini::MODULE,
+    kmod::MODULE,
+    locale::MODULE,
     module::MODULE,
     mount::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
+    saltutil::MODULE,
+    schedule::MODULE,
     service::MODULE,
     ssh_auth::MODULE,
+    ssh_known_hosts::MODULE,
     sysctl::MODULE,
     test::MODULE,
+    timezone::MODULE,
     user::MODULE,
 ];
 
