@@ -7,13 +7,16 @@ record only these:
 
 Writes a .json file beside each .yaml file of tests/data/states. A case is
 
-    {state: cmd.run, args: {name: ..., ...}, setup: shell lines, steps: [test, real, real], differs: why}
+    {state: cmd.run, args: {name: ..., ...}, setup: shell lines, fakes: [apt], steps: [test, real, real], differs: why}
 
 `{D}` is its sandbox, made anew for each case, `{W}/srv` the file server. Each step calls the state once, in test mode or for
-real. The sandbox is recorded afterwards: types, modes, owners, links, digests. A case with `differs` is not compared: halite
+real. An entry with `setup` alone is the first part of the setup of all cases after it. `fakes` names directories of
+tests/data/states/fakes whose programs are put into {D}/bin, which is first in PATH. All of it runs in a mount namespace of
+its own with a copy of /etc. The sandbox is recorded afterwards: types, modes, owners, links, digests. A case with `differs` is not compared: halite
 does something else on purpose.
 """
 
+import ctypes
 import hashlib
 import json
 import logging
@@ -39,11 +42,15 @@ STEPS = ["test", "real", "real"]
 IGNORED = {"start_time", "duration", "__run_num__", "pid", "__sls__"}
 
 
+GRAINS = {"gl": ["a", "b"], "gm": {"l": ["a"], "k": "v", "deep": {"x": 1}}, "gt": "t", "gn": None}
+
+
 def options():
-    conf = f"{WORK}/minion"
+    os.makedirs(f"{WORK}/conf/stock")
+    conf = f"{WORK}/conf/stock/minion"
     with open(conf, "w") as f:
         yaml.safe_dump({
-            "id": "m1", "file_client": "local", "root_dir": f"{WORK}/root", "file_roots": {"base": [f"{WORK}/srv"]},
+            "id": "m1", "file_client": "local", "root_dir": f"{WORK}/root-stock", "grains": GRAINS, "file_roots": {"base": [f"{WORK}/srv"]},
             "pillar_roots": {"base": [f"{WORK}/pillar"]}, "log_level": "quiet", "log_level_logfile": "quiet",
         }, f)
     return salt.config.minion_config(conf)
@@ -85,7 +92,8 @@ def plain(value):
             head, _, rest = value.partition(mark)
             lines = [line for line in rest.strip().splitlines() if line.strip()]
             value = f"{head}{mark}\n{lines[-1] if lines else ''}\n"
-        return value.replace(SANDBOX, "{D}").replace(WORK, "{W}")
+        value = value.replace(SANDBOX, "{D}").replace(WORK, "{W}")
+        return value.replace("root-stock", "ROOT").replace("conf/stock", "CONF")
     return value
 
 
@@ -115,12 +123,39 @@ def filled(value):
     return value
 
 
+def apart():
+    """Leaves the host's mounts and /etc alone."""
+    os.unshare(os.CLONE_NEWNS) if hasattr(os, "unshare") else LIBC.unshare(0x20000)
+    run = lambda *words: subprocess.run(words, check=True)  # noqa: E731
+    run("mount", "--make-rprivate", "/")
+    os.makedirs(f"{WORK}/over")
+    run("mount", "-t", "tmpfs", "tmpfs", f"{WORK}/over")
+    os.makedirs(f"{WORK}/over/upper"), os.makedirs(f"{WORK}/over/work")
+    run("mount", "-t", "overlay", "overlay", "-o", f"lowerdir=/etc,upperdir={WORK}/over/upper,workdir={WORK}/over/work", "/etc")
+    os.makedirs("/run/systemd", exist_ok=True)
+    run("mount", "-t", "tmpfs", "tmpfs", "/run/systemd")
+    os.makedirs("/run/systemd/system")
+    os.makedirs("/etc/systemd/system", exist_ok=True)
+    run("mount", "-t", "tmpfs", "tmpfs", "/etc/systemd/system")
+    os.environ["FAKE_SYSTEM"] = "/etc/systemd/system"
+    os.environ["PATH"] = f"{SANDBOX}/bin:" + os.environ["PATH"]
+
+
+LIBC = ctypes.CDLL(None)
+
+
 def play(stock, case):
+    with open("/proc/self/mounts") as f:
+        for line in reversed(f.read().splitlines()):
+            if line.split()[1].startswith(SANDBOX + "/"):
+                subprocess.run(["umount", "-l", line.split()[1]], check=False)
     for path in ("D", "srv"):
         shutil.rmtree(f"{WORK}/{path}", ignore_errors=True)
         os.makedirs(f"{WORK}/{path}")
+    for name in case.get("fakes", []):
+        shutil.copytree(f"{HERE}/states/fakes/{name}", f"{SANDBOX}/bin", dirs_exist_ok=True, symlinks=True)
     if setup := case.get("setup"):
-        subprocess.run(["/bin/sh", "-ec", filled(setup)], cwd=SANDBOX, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["/bin/sh", "-ec", filled(setup)], cwd=SANDBOX, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     args = filled(dict(case.get("args", {})))
     args.setdefault("name", "x")
     results = [plain(stock.call(case["state"], args, step == "test")) for step in case.get("steps", STEPS)]
@@ -132,6 +167,7 @@ def main():
     os.makedirs(WORK)
     os.umask(0o022)
     logging.disable(logging.CRITICAL)
+    apart()
     names = sys.argv[1:] or sorted(
         os.path.join(HERE, "states", name) for name in os.listdir(f"{HERE}/states") if name.endswith(".yaml") and name != "trees.yaml"
     )
@@ -140,9 +176,17 @@ def main():
         with open(name) as f:
             cases = yaml.safe_load(f)
         recorded = []
+        before = ""
         for case in cases:
-            case = {key: value for key, value in case.items()}
-            recorded.append({**case, **play(stock, case)})
+            if "state" not in case:
+                before = case["setup"]
+                continue
+            if before:
+                case["setup"] = before + "\n" + case.get("setup", "")
+            try:
+                recorded.append({**case, **play(stock, case)})
+            except subprocess.CalledProcessError as e:
+                print(f"{name}: the setup of {case['state']} {case.get('args')} failed: {e.stderr}")
         with open(name.removesuffix(".yaml") + ".json", "w") as f:
             f.write("[\n" + ",\n".join(json.dumps(case) for case in recorded) + "\n]\n")
         print(f"{name}: {len(recorded)} cases")

@@ -17,22 +17,26 @@ use std::sync::Arc;
 const IGNORED: [&str; 5] = ["start_time", "duration", "__run_num__", "pid", "__sls__"];
 const MARK: &str = "Traceback (most recent call last):";
 
+/// Names the directory of the process that plays the calls.
+const STAGE: &str = "HALITE_TEST_STATES";
+
 struct Stage {
-    dir: tempfile::TempDir,
+    dir: PathBuf,
     ctx: Context,
 }
 
 impl Stage {
-    fn new() -> Stage {
-        let dir = tempfile::tempdir().unwrap();
-        let work = dir.path().display();
-        let conf = dir.path().join("minion");
+    fn new(dir: PathBuf) -> Stage {
+        let work = dir.display();
+        let conf = dir.join("conf/halite");
+        std::fs::create_dir_all(&conf).unwrap();
         let text = format!(
-            "id: m1\nfile_client: local\nroot_dir: {work}/root\ncachedir: {work}/root/var/cache/salt/minion\n\
+            "id: m1\nfile_client: local\nroot_dir: {work}/root-halite\ncachedir: {work}/root-halite/var/cache/salt/minion\n\
+             grains: {{gl: [a, b], gm: {{l: [a], k: v, deep: {{x: 1}}}}, gt: t, gn: null}}\n\
              file_roots: {{base: [{work}/srv]}}\npillar_roots: {{base: [{work}/pillar]}}\n"
         );
-        std::fs::write(&conf, text).unwrap();
-        let config = load_minion(dir.path()).unwrap();
+        std::fs::write(conf.join("minion"), text).unwrap();
+        let config = load_minion(&conf).unwrap();
         let ctx = Context {
             id: "m1".to_owned(),
             grains: Arc::new(all_grains(&config)),
@@ -47,14 +51,14 @@ impl Stage {
     }
 
     fn sandbox(&self) -> PathBuf {
-        self.dir.path().join("D")
+        self.dir.join("D")
     }
 
     fn filled(&self, value: &Json) -> Json {
         let text = |text: &str| {
             let sandbox = self.sandbox();
             text.replace("{D}", &sandbox.to_string_lossy())
-                .replace("{W}", &self.dir.path().to_string_lossy())
+                .replace("{W}", &self.dir.to_string_lossy())
         };
         match value {
             Json::String(one) => text(one).into(),
@@ -73,7 +77,9 @@ impl Stage {
                 text = format!("{head}{MARK}\n{}\n", last.unwrap_or_default());
             }
             text.replace(&*self.sandbox().to_string_lossy(), "{D}")
-                .replace(&*self.dir.path().to_string_lossy(), "{W}")
+                .replace(&*self.dir.to_string_lossy(), "{W}")
+                .replace("root-halite", "ROOT")
+                .replace("conf/halite", "CONF")
         };
         match value {
             Json::String(one) => text(one).into(),
@@ -88,10 +94,38 @@ impl Stage {
         }
     }
 
+    /// Leaves the host's /etc and /run alone; this process has mounts of its own.
+    fn apart(&self) {
+        let over = self.dir.join("over");
+        let script = format!(
+            "mount --make-rprivate /; mkdir {0}; mount -t tmpfs tmpfs {0}; mkdir {0}/upper {0}/work; \
+             mount -t overlay overlay -o lowerdir=/etc,upperdir={0}/upper,workdir={0}/work /etc; \
+             mkdir -p /run/systemd /etc/systemd/system; mount -t tmpfs tmpfs /run/systemd; mkdir /run/systemd/system; \
+             mount -t tmpfs tmpfs /etc/systemd/system",
+            over.display()
+        );
+        let status = Command::new("/bin/sh").args(["-ec", &script]).status();
+        assert!(status.unwrap().success(), "a mount namespace of its own");
+    }
+
     fn prepare(&self, case: &Json) {
-        for dir in [self.sandbox(), self.dir.path().join("srv")] {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let sandbox = format!("{}/", self.sandbox().display());
+        for line in mounts.lines().rev() {
+            let place = line.split(' ').nth(1).unwrap_or_default();
+            if place.starts_with(&sandbox) {
+                let _ = Command::new("umount").args(["-l", place]).status();
+            }
+        }
+        for dir in [self.sandbox(), self.dir.join("srv")] {
             let _ = std::fs::remove_dir_all(&dir);
             std::fs::create_dir_all(&dir).unwrap();
+        }
+        for name in case["fakes"].as_array().into_iter().flatten() {
+            let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/states/fakes");
+            let from = from.join(name.as_str().unwrap());
+            let status = Command::new("cp").arg("-rT").arg(from).arg(self.sandbox().join("bin")).status();
+            assert!(status.unwrap().success(), "the programs of {name}");
         }
         if let Some(setup) = case.get("setup") {
             let setup = self.filled(setup);
@@ -172,15 +206,34 @@ impl Stage {
     }
 }
 
+/// Runs this test again, with mounts of its own and the sandbox's programs first in PATH.
+fn play_apart() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let status = Command::new("unshare")
+        .arg("-m")
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "states::state_functions_as_recorded", "--nocapture"])
+        .env(STAGE, dir.path())
+        .env("PATH", format!("{}/D/bin:{path}", dir.path().display()))
+        .env("FAKE_SYSTEM", "/etc/systemd/system")
+        .status();
+    assert!(status.unwrap().success(), "see above");
+}
+
 #[test]
 fn state_functions_as_recorded() {
     if !nix::unistd::geteuid().is_root() {
         eprintln!("skipped: stock's results are those of root");
         return;
     }
+    let Some(dir) = std::env::var_os(STAGE) else {
+        return play_apart();
+    };
     halite::states::install();
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
-    let stage = Stage::new();
+    let stage = Stage::new(dir.into());
+    stage.apart();
     let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/states");
     let mut files: Vec<PathBuf> = std::fs::read_dir(place)
         .unwrap()
