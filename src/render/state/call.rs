@@ -17,8 +17,7 @@ pub trait StateModules: Sync {
     fn call(&self, low: &Map, test: bool) -> Map;
 
     /// Whether the function itself runs the command of `check_cmd`.
-    fn runs_check_cmd(&self, low: &Map) -> bool {
-        let _ = low;
+    fn runs_check_cmd(&self, _low: &Map) -> bool {
         false
     }
 

@@ -8,8 +8,8 @@ use halite_modules::execution::file::os;
 use halite_modules::execution::file::paths::{self, expanduser};
 use halite_modules::execution::file::{
     CheckManaged, GetManaged, IgnoredChanges, ManageArgs, ManagedContent, Perms, SelinuxContext,
-    Signature, check_managed_changes, check_perms, get_hash, get_managed, get_source_sum,
-    manage_file, source_list, urlparse,
+    Signature, check_managed_changes, check_perms, clean_tmp, get_hash, get_managed,
+    get_source_sum, manage_file, source_list, urlparse,
 };
 use halite_modules::execution::{CallError, python};
 use halite_wire::{Map, Value};
@@ -458,7 +458,7 @@ impl Managed {
             Err(fault) => return fail(format!("Unable to manage file: {}", fault.message())),
         };
         let cached = found.sfn.clone();
-        let mut request = ManageArgs {
+        let request = ManageArgs {
             name: self.name.clone(),
             sfn: found.sfn,
             source: self.get.source.clone(),
@@ -480,10 +480,16 @@ impl Managed {
             ignore: self.get.ignore.clone(),
             new_file_diff: self.new_file_diff,
         };
-        if !self.check.command.is_empty() {
-            self.checked(s, &mut request)?;
+        let checked = match self.check.command.is_empty() {
+            true => Ok(()),
+            false => self.checked(s, &request),
+        };
+        if checked.is_err() {
+            clean_tmp(s.call, &cached);
         }
+        checked?;
         let done = manage_file(s.call, &request, None);
+        clean_tmp(s.call, &cached);
         if !self.keep_source {
             self.forget(s, &cached)?;
         }
@@ -494,7 +500,7 @@ impl Managed {
     }
 
     /// Writes the file to another place first and runs the command that checks it.
-    fn checked(&self, s: &mut State<'_, '_>, request: &mut ManageArgs) -> Step<()> {
+    fn checked(&self, s: &mut State<'_, '_>, request: &ManageArgs) -> Step<()> {
         let dir = match self.check.dir.as_str() {
             "" => os::temp_dir(),
             dir => Path::new(dir).to_owned(),
