@@ -206,10 +206,8 @@ fn parse(text: &str, separator: &str) -> Vec<Section> {
         let trimmed = line.trim();
         let header = trimmed
             .strip_prefix('[')
-            .and_then(|rest| rest.split_once(']'));
-        if let Some((name, rest)) = header
-            && (rest.trim().is_empty() || rest.trim_start().starts_with(['#', ';']))
-        {
+            .and_then(|rest| rest.strip_suffix(']'));
+        if let Some(name) = header {
             sections.push(Section {
                 name: Some(name.to_owned()),
                 lines: Vec::new(),
@@ -217,12 +215,20 @@ fn parse(text: &str, separator: &str) -> Vec<Section> {
             continue;
         }
         let comment = trimmed.starts_with(['#', ';']);
-        let option = trimmed.split_once(separator).filter(|(name, _)| {
-            !comment
-                && !separator.is_empty()
-                && !name.trim().is_empty()
-                && !line.starts_with([' ', '\t'])
-        });
+        let last = sections.last_mut().and_then(|s| s.lines.last_mut());
+        // An indented line goes on with the value above it.
+        if let Some(Line::Option(_, value)) = last
+            && !comment
+            && !trimmed.is_empty()
+            && line.starts_with([' ', '\t'])
+        {
+            value.push('\n');
+            value.push_str(line.trim_end());
+            continue;
+        }
+        let option = trimmed
+            .split_once(separator)
+            .filter(|(name, _)| !comment && !separator.is_empty() && !name.trim().is_empty());
         let line = match option {
             Some((name, value)) => {
                 Line::Option(name.trim_end().to_owned(), value.trim().to_owned())
@@ -245,12 +251,13 @@ fn change(before: Option<&str>, after: impl Into<Value>) -> Map {
     map! {"before" => before, "after" => after.into()}
 }
 
-/// Values become lines of a file.
+/// Values become lines of a file; the second and later ones have to be indented, or they would be options of their own.
 fn one_line(value: &Value) -> Result<String> {
     let text = python::str(value);
-    if text.contains(['\n', '\r']) {
+    let own = |line: &str| !line.starts_with([' ', '\t']);
+    if text.contains('\r') || text.split('\n').skip(1).any(own) {
         return Err(CallError::Invocation(
-            "An option of an ini file has one line".into(),
+            "The second and later lines of an option's value have to be indented".into(),
         ));
     }
     Ok(text)
@@ -353,7 +360,7 @@ fn remove_section(call: &mut Call<'_>) -> Result {
         .iter()
         .position(|s| s.name.as_deref() == Some(&name))
     else {
-        return Ok(Map::new().into());
+        return Ok(Value::Nil);
     };
     let section = ini.sections.remove(at);
     ini.write(true)?;
