@@ -32,7 +32,7 @@ pub(super) fn accumulated(s: &mut State<'_, '_>) -> Step {
     }
     if !targets
         .iter()
-        .any(|one| one.as_map().is_some_and(|map| map.contains("file")))
+        .any(|one| one.as_str().is_some() || one.as_map().is_some_and(|map| map.contains("file")))
     {
         return fail(format!(
             "Orphaned accumulator {name} in {}:{}",
