@@ -61,7 +61,10 @@ impl StateOutcome {
             "name" => name.clone(), "changes" => self.changes, "result" => self.result.map_or(Value::Nil, Value::Bool),
             "comment" => self.comment,
         };
-        map.0.extend(self.more.0);
+        for (key, value) in self.more.0 {
+            // Some states tell another name than the declared one.
+            map.set(python::str(&key), value);
+        }
         map
     }
 }

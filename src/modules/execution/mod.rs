@@ -42,6 +42,7 @@ mod nested;
 mod network;
 mod partition;
 mod pillar;
+mod pip;
 pub mod pkg;
 pub mod proc;
 mod program;
@@ -119,6 +120,7 @@ const MODULES: &[Module] = &[
     network::MODULE,
     partition::MODULE,
     pillar::MODULE,
+    pip::MODULE,
     ps::MODULE,
     publish::MODULE,
     random::MODULE,

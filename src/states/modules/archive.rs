@@ -356,10 +356,13 @@ fn contents(s: &mut State<'_, '_>, job: &Job) -> Result<Early<Contents>> {
     }))
 }
 
+/// Whether a file is what the archive has.
+type Fits = fn(&std::fs::Metadata) -> bool;
+
 /// The names that are missing or something else than in the archive.
 fn compared(job: &Job, contents: &Contents) -> (bool, Vec<String>) {
     let (mut missing, mut wrong) = (false, Vec::new());
-    let kinds: [(&[String], fn(&std::fs::Metadata) -> bool); 3] = [
+    let kinds: [(&[String], Fits); 3] = [
         (&contents.dirs, |m| m.is_dir()),
         (&contents.files, |m| !m.is_symlink() && !m.is_dir()),
         (&contents.links, |m| m.is_symlink()),

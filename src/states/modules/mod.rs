@@ -3,6 +3,7 @@
 mod alternatives;
 mod archive;
 mod git;
+mod pip;
 mod pkg;
 mod pkgrepo;
 mod service;
@@ -16,6 +17,7 @@ const MODULES: &[StateModule] = &[
     alternatives::MODULE,
     archive::MODULE,
     git::MODULE,
+    pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
     service::MODULE,
