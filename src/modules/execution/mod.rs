@@ -68,6 +68,7 @@ mod templates;
 mod test;
 mod timezone;
 mod user;
+mod virtualenv;
 mod xfs;
 
 pub use crate::context::{CallError, CallOutcome, Context};
@@ -139,6 +140,7 @@ const MODULES: &[Module] = &[
     test::MODULE,
     timezone::MODULE,
     user::MODULE,
+    virtualenv::MODULE,
     xfs::MODULE,
 ];
 

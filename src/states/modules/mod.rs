@@ -8,6 +8,7 @@ mod pkg;
 mod pkgrepo;
 mod service;
 mod test;
+mod virtualenv;
 
 use crate::declare::{StateFunction, StateModule};
 use halite_wire::Map;
@@ -22,6 +23,7 @@ const MODULES: &[StateModule] = &[
     pkgrepo::MODULE,
     service::MODULE,
     test::MODULE,
+    virtualenv::MODULE,
 ];
 
 /// A function by full name.
