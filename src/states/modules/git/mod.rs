@@ -3,6 +3,7 @@
 mod config;
 mod latest;
 mod simple;
+mod told;
 
 use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome};
 use halite_modules::args;
