@@ -63,6 +63,7 @@ impl StateOutcome {
             "comment" => self.comment,
         };
         for (key, value) in self.more.0 {
+            // Some states tell another name than the declared one.
             map.set(python::str(&key), value);
         }
         map

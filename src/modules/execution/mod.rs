@@ -43,6 +43,7 @@ mod nested;
 mod network;
 mod partition;
 mod pillar;
+mod pip;
 pub mod pkg;
 pub mod proc;
 mod program;
@@ -68,6 +69,7 @@ mod templates;
 mod test;
 mod timezone;
 mod user;
+mod virtualenv;
 mod xfs;
 
 pub use crate::context::{CallError, CallOutcome, Context};
@@ -122,6 +124,7 @@ const MODULES: &[Module] = &[
     network::MODULE,
     partition::MODULE,
     pillar::MODULE,
+    pip::MODULE,
     ps::MODULE,
     publish::MODULE,
     random::MODULE,
@@ -140,6 +143,7 @@ const MODULES: &[Module] = &[
     test::MODULE,
     timezone::MODULE,
     user::MODULE,
+    virtualenv::MODULE,
     xfs::MODULE,
 ];
 

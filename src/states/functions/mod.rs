@@ -4,6 +4,7 @@ mod about;
 mod control;
 mod request;
 mod run;
+mod session;
 mod show;
 
 use halite_modules::args;

@@ -1,7 +1,7 @@
 //! States that are tested now and applied later, when somebody agrees.
 
 use super::control;
-use super::run::keyword;
+use super::session::keyword;
 use halite_modules::execution::Call;
 use halite_modules::execution::declare::Result;
 use halite_wire::{Map, Value};

@@ -1,6 +1,6 @@
 //! Functions that show what would run.
 
-use super::run::{EX_PILLAR_FAILURE, Refusal, Session, disabled, names, ready};
+use super::session::{EX_PILLAR_FAILURE, Refusal, Session, disabled, names, ready};
 use crate::source::MinionSls;
 use crate::top::shown;
 use halite_modules::execution::declare::Result;

@@ -11,13 +11,13 @@ pub(super) const MODULE: StateModule = StateModule {
     functions: &[
         StateFunction::new(
             "install",
-            install,
+            |s| echoed(s, install, &["link", "path", "priority"]),
             "Ensures that a path is one of the alternatives of a name.",
         )
         .args(args![link, path, priority]),
         StateFunction::new(
             "remove",
-            remove,
+            |s| echoed(s, remove, &["path"]),
             "Ensures that a path is not one of the alternatives of a name.",
         )
         .args(args![path]),
@@ -28,12 +28,21 @@ pub(super) const MODULE: StateModule = StateModule {
         ),
         StateFunction::new(
             "set",
-            set,
+            |s| echoed(s, set, &["path"]),
             "Ensures that a path is the alternative of a name.",
         )
         .args(args![path]),
     ],
 };
+
+/// The outcome with what was declared, as stock returns it.
+fn echoed(s: &mut State<'_, '_>, run: fn(&mut State<'_, '_>) -> Result, names: &[&str]) -> Result {
+    let mut outcome = run(s)?;
+    for name in names {
+        outcome = outcome.with(name, s.arg(name).clone());
+    }
+    Ok(outcome)
+}
 
 fn exists(s: &mut State<'_, '_>, path: &Value) -> Result<bool> {
     let args = vec![s.name().into(), path.clone()];
@@ -149,6 +158,11 @@ fn auto(s: &mut State<'_, '_>) -> Result {
         )));
     }
     let out = s.salt("alternatives.auto", vec![name.into()])?;
+    let said = python::str(&out);
+    if said.contains("error: ") {
+        // Stock says success here.
+        return Ok(StateOutcome::bad(said));
+    }
     Ok(StateOutcome::good("").changes(map! {"result" => out}))
 }
 

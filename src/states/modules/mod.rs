@@ -20,6 +20,7 @@ mod kmod;
 mod locale;
 mod module;
 mod mount;
+mod pip;
 mod pkg;
 mod pkgrepo;
 mod saltutil;
@@ -31,6 +32,7 @@ mod sysctl;
 mod test;
 mod timezone;
 mod user;
+mod virtualenv;
 
 use crate::declare::{StateFunction, StateModule};
 use halite_wire::Map;
@@ -57,6 +59,7 @@ const MODULES: &[StateModule] = &[
     locale::MODULE,
     module::MODULE,
     mount::MODULE,
+    pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
     saltutil::MODULE,
@@ -68,6 +71,7 @@ const MODULES: &[StateModule] = &[
     test::MODULE,
     timezone::MODULE,
     user::MODULE,
+    virtualenv::MODULE,
 ];
 
 /// A function by full name.

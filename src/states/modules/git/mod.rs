@@ -3,6 +3,7 @@
 mod config;
 mod latest;
 mod simple;
+mod told;
 
 use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome};
 use halite_modules::args;
@@ -119,23 +120,8 @@ pub(super) const MODULE: StateModule = StateModule {
             output_encoding = None
         ])
         .keywords(),
-        StateFunction::new("mod_watch", mod_watch, "Does git.latest after a change.").keywords(),
     ],
 };
-
-fn mod_watch(s: &mut State<'_, '_>) -> Result {
-    let sfun = s.low.str("sfun").unwrap_or_default().to_owned();
-    match MODULE.function(&sfun).filter(|f| f.name == "latest") {
-        Some(function) => {
-            let mut low = s.low.clone();
-            low.remove("sfun");
-            crate::runner::again(s, function, &low)
-        }
-        None => Ok(StateOutcome::bad(format!(
-            "git.{sfun} does not work with the watch requisite"
-        ))),
-    }
-}
 
 /// Calls a function of `git` as the user of the state, with these keywords.
 fn git(s: &mut State<'_, '_>, fun: &str, args: Vec<Value>, mut kwargs: Map) -> Result<Value> {

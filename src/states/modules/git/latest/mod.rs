@@ -1,5 +1,8 @@
 //! `git.latest`.
 
+mod clone;
+
+use super::told::{hint, not_forward, told, uncommitted};
 use super::{
     emptied, git, is_bare, is_checkout, is_empty, output, remote, revision, sentences, short, text,
     unknown,
@@ -12,7 +15,7 @@ use std::path::Path;
 
 /// What the checkout shall track.
 #[derive(Clone, PartialEq)]
-enum Upstream {
+pub(super) enum Upstream {
     /// What it tracks now.
     Any,
     Nothing,
@@ -20,22 +23,22 @@ enum Upstream {
 }
 
 /// The revision that is wanted.
-struct Goal {
-    url: String,
-    target: String,
-    rev: String,
-    origin: String,
-    branch: Option<String>,
+pub(super) struct Goal {
+    pub url: String,
+    pub target: String,
+    pub rev: String,
+    pub origin: String,
+    pub branch: Option<String>,
     /// The commit; none for bare repositories.
-    commit: Option<String>,
+    pub commit: Option<String>,
     /// How it is shown: `origin/main (0123456)`.
-    shown: String,
-    upstream: Upstream,
-    is_tag: bool,
-    bare: bool,
-    mirror: bool,
+    pub shown: String,
+    pub upstream: Upstream,
+    pub is_tag: bool,
+    pub bare: bool,
+    pub mirror: bool,
     /// The tags of the remote repository.
-    tags: Vec<String>,
+    pub tags: Vec<String>,
 }
 
 impl Goal {
@@ -68,7 +71,7 @@ pub(super) fn latest(s: &mut State<'_, '_>) -> Result {
         is_checkout(&goal.target)
     };
     match (there, goal.bare) {
-        (false, _) => clone(s, &goal),
+        (false, _) => clone::clone(s, &goal),
         (true, true) => fetch_bare(s, &goal),
         (true, false) => update(s, &goal),
     }
@@ -173,7 +176,7 @@ fn tracked(s: &mut State<'_, '_>, goal: &Goal, branch: &str) -> Result<Option<St
 }
 
 /// How the tracked branch has to change, as a sentence with `{}` for the verb.
-fn tracking(goal: &Goal, now: Option<&str>) -> Option<(Option<String>, String)> {
+pub(super) fn tracking(goal: &Goal, now: Option<&str>) -> Option<(Option<String>, String)> {
     match (&goal.upstream, now) {
         (Upstream::Branch(wanted), now) if now != Some(wanted.as_str()) => {
             let verb = if now.is_some() { "updated" } else { "set" };
@@ -241,101 +244,6 @@ fn fetch(s: &mut State<'_, '_>, goal: &Goal) -> Result<Early<bool>> {
     }
 }
 
-fn clone(s: &mut State<'_, '_>, goal: &Goal) -> Result {
-    let (url, target) = (&goal.url, &goal.target);
-    let path = Path::new(target);
-    if path.is_file() {
-        return Ok(StateOutcome::bad(format!(
-            "Target '{target}' exists and is a regular file, cannot proceed"
-        )));
-    }
-    let mut changes = Map::new();
-    if path.is_dir() && !is_empty(target) {
-        if !s.flag("force_clone") {
-            return Ok(StateOutcome::bad(format!(
-                "Target '{target}' exists, is non-empty and is not a git repository. Set the 'force_clone' option to True \
-                 to remove this directory's contents and proceed with cloning the remote repository"
-            )));
-        }
-        changes.set("forced clone", true);
-    }
-    changes.set("new", format!("{url} => {target}"));
-    if s.test {
-        let text = if changes.contains("forced clone") {
-            format!(
-                "Target directory {target} exists. Since force_clone=True, the contents of {target} would be deleted, and \
-                 {url} would be cloned into this directory."
-            )
-        } else {
-            format!("Repository {url} would be cloned to {target}")
-        };
-        return Ok(StateOutcome::would(text).changes(changes));
-    }
-    if changes.contains("forced clone") {
-        emptied(target)?;
-    }
-    let mut opts: Vec<Value> = Vec::new();
-    if goal.mirror {
-        opts.push("--mirror".into());
-    } else if goal.bare {
-        opts.push("--bare".into());
-    }
-    if goal.origin != "origin" {
-        opts.extend(["--origin".into(), goal.origin.as_str().into()]);
-    }
-    if s.flag("depth") {
-        let depth = python::str(s.arg("depth"));
-        opts.extend([
-            "--depth".into(),
-            depth.into(),
-            "--branch".into(),
-            goal.rev.as_str().into(),
-        ]);
-    }
-    let args = vec![goal.dir(), url.as_str().into()];
-    if let Err(fault) = remote(s, "clone", args, map! {"opts" => opts}) {
-        return Ok(StateOutcome::bad(format!(
-            "Clone failed: {}",
-            output(fault)?
-        )));
-    }
-    let what = match (goal.mirror, goal.bare) {
-        (true, _) => " as mirror",
-        (_, true) => " as bare repository",
-        _ => "",
-    };
-    let mut lines = vec![format!("{url} cloned to {target}{what}")];
-    if !goal.bare {
-        let (dir, commit) = (goal.dir(), goal.commit());
-        let now = current(s, goal)?;
-        if let Some(branch) = goal.branch.as_ref().filter(|b| **b != now) {
-            let kwargs = map! {"opts" => vec![Value::from("-B"), branch.as_str().into()]};
-            git(s, "checkout", vec![dir.clone(), commit.into()], kwargs)?;
-            lines.push(format!(
-                "Branch '{branch}' checked out, with {} as a starting point",
-                goal.shown
-            ));
-        } else if revision(s, target, "HEAD")? != revision(s, target, commit)? {
-            hard_reset(s, goal)?;
-            lines.push(format!("Repository was reset to {}", goal.shown));
-        }
-        let branch = current(s, goal)?;
-        let upstream = tracked(s, goal, &branch)?;
-        if let Some((to, text)) = tracking(goal, upstream.as_deref()) {
-            track(s, goal, &branch, to.as_deref())?;
-            lines.push(text.replace("{}", "was"));
-        }
-        if let Some(outcome) = submodules(s, goal)? {
-            return Ok(outcome.changes(changes));
-        }
-    }
-    let new = revision(s, target, "HEAD")?;
-    if let Some(new) = new {
-        changes.set("revision", map! {"old" => Value::Nil, "new" => new});
-    }
-    Ok(StateOutcome::good(sentences(&lines)).changes(changes))
-}
-
 /// The current branch.
 fn current(s: &mut State<'_, '_>, goal: &Goal) -> Result<String> {
     let found = git(s, "current_branch", vec![goal.dir()], Map::new())?;
@@ -375,30 +283,18 @@ fn fetch_bare(s: &mut State<'_, '_>, goal: &Goal) -> Result {
     Ok(StateOutcome::good(line).changes(map! {"revision" => revision}))
 }
 
-/// Why a forced update may be avoidable.
-fn hint(goal: &Goal, local: &str) -> String {
-    if goal.rev == "HEAD" || goal.branch.is_some() || goal.rev == local {
-        return String::new();
-    }
-    format!(
-        " The desired rev ({0}) differs from the name of the local branch ({local}), if the desired rev is a branch name \
-         then a forced update could possibly be avoided by setting the 'branch' argument to '{0}' instead.",
-        goal.rev
-    )
-}
-
 /// What is known about the checkout before anything is done.
-struct Local {
-    commit: Option<String>,
-    branch: String,
+pub(super) struct Local {
+    pub commit: Option<String>,
+    pub branch: String,
     /// The commit that is compared with the wanted one: of the branch that will be checked out.
-    base: Option<String>,
-    new_branch: Option<String>,
-    other_branch: Option<String>,
-    dirty: bool,
-    url: Option<String>,
-    upstream: Option<String>,
-    tags: Vec<String>,
+    pub base: Option<String>,
+    pub new_branch: Option<String>,
+    pub other_branch: Option<String>,
+    pub dirty: bool,
+    pub url: Option<String>,
+    pub upstream: Option<String>,
+    pub tags: Vec<String>,
 }
 
 fn local(s: &mut State<'_, '_>, goal: &Goal) -> Result<Local> {
@@ -640,102 +536,4 @@ fn ancestor(s: &mut State<'_, '_>, goal: &Goal, base: Option<&str>) -> Result<bo
     let refs = vec![Value::from(base), goal.commit().into()];
     let kwargs = map! {"refs" => refs, "is_ancestor" => true, "ignore_retcode" => true};
     Ok(git(s, "merge_base", vec![goal.dir()], kwargs)?.truthy())
-}
-
-fn not_forward(goal: &Goal, now: &Local, new: &str, done: &[String]) -> StateOutcome {
-    let mut text = format!(
-        "Repository would be updated to {new}, but this is not a fast-forward merge. Set 'force_reset' to True to force \
-         this update.{}",
-        hint(goal, &now.branch)
-    );
-    if !done.is_empty() {
-        text.push_str(&format!("\n\nChanges already made: {}", sentences(done)));
-    }
-    StateOutcome::bad(text)
-}
-
-fn uncommitted(target: &str) -> StateOutcome {
-    StateOutcome::good(format!(
-        "Repository {target} is up-to-date, but with uncommitted changes. Set 'force_reset' to True to purge uncommitted \
-         changes."
-    ))
-}
-
-/// What a test tells. `facts`: the commit is here already, HEAD moves, by a fast-forward.
-fn told(
-    s: &State<'_, '_>,
-    goal: &Goal,
-    now: &Local,
-    facts: (bool, bool, bool),
-    (old, new): (&str, &str),
-    always: bool,
-) -> StateOutcome {
-    let (here, moves, forward) = facts;
-    let target = &goal.target;
-    let mut lines = Vec::new();
-    if now.url.as_deref() != Some(goal.url.as_str()) {
-        lines.push(match &now.url {
-            Some(url) => format!(
-                "Remote '{}' would be changed from {url} to {}",
-                goal.origin, goal.url
-            ),
-            None => format!("Remote '{}' would be set to {}", goal.origin, goal.url),
-        });
-    }
-    if !here {
-        lines.push(format!("Remote '{}' would be fetched", goal.origin));
-    }
-    if moves && !s.flag("update_head") {
-        lines.push(format!(
-            "Local HEAD ({old}) does not match remote HEAD ({new}) but update_head=False, HEAD would not be updated locally"
-        ));
-        return StateOutcome::good(sentences(&lines));
-    }
-    if let Some(branch) = &now.new_branch {
-        lines.push(format!(
-            "New branch '{branch}' would be checked out, with {} as a starting point",
-            goal.shown
-        ));
-        if let Upstream::Branch(wanted) = &goal.upstream {
-            lines.push(format!("Tracking branch would be set to {wanted}"));
-            lines.push(format!("Tracking branch would be updated to {wanted}"));
-        }
-    } else if let Some(branch) = &now.other_branch {
-        lines.push(format!("'{branch}' would be checked out"));
-    }
-    if moves {
-        lines.push(match (here, forward && !now.dirty) {
-            (false, _) => format!("Repository would be updated from {old} to {new}"),
-            (true, true) => format!("Repository would be fast-forwarded from {old} to {new}"),
-            (true, false) => format!("Repository would be hard-reset from {old} to {new}"),
-        });
-    }
-    if now.new_branch.is_none()
-        && let Some((_, text)) = tracking(goal, now.upstream.as_deref())
-    {
-        lines.push(text.replace("{}", "would be"));
-    }
-    if moves || now.new_branch.is_some() && now.commit != goal.commit {
-        let revision = map! {"old" => now.commit.clone(), "new" => goal.commit.clone()};
-        return StateOutcome::would(sentences(&lines)).changes(map! {"revision" => revision});
-    }
-    if now.dirty && now.new_branch.is_none() && now.other_branch.is_none() {
-        if !always {
-            return uncommitted(target);
-        }
-        return StateOutcome::would(format!(
-            "{target} is up-to-date, but with uncommitted changes. Since 'force_reset' is set to True, these local changes \
-             would be reset. To only reset when there are changes in the remote repository, set 'force_reset' to \
-             'remote-changes'."
-        ))
-        .changes(map! {"forced update" => true});
-    }
-    let mut comment = format!("Repository {target} is up-to-date");
-    if !lines.is_empty() {
-        comment.push_str(&format!(
-            "\n\nChanges that would be made: {}",
-            sentences(&lines)
-        ));
-    }
-    StateOutcome::good(comment)
 }
