@@ -12,7 +12,6 @@ pub mod execution;
 pub mod files;
 pub mod grains;
 pub mod guard;
-mod host_filters;
 pub mod local;
 pub mod masters;
 pub mod net;

@@ -4,10 +4,9 @@
 //! A [`FunctionCaller`] gives templates access to execution functions. Managed files and states use the same one.
 
 use super::files::{self, FileClient};
-use super::host_filters;
 use crate::context::{CallError, Context};
 use halite_config::{JinjaOptions, RenderOptions};
-use halite_jinja::{Args, Cx, Error, ErrorKind, Obj, Object};
+use halite_jinja::{Args, Cx, Error, ErrorKind, HostFilters, Obj, Object};
 use halite_render::RenderError;
 use halite_render::files::{FileTree, SourceFile};
 use halite_render::functions::FunctionLoader;
@@ -43,6 +42,9 @@ pub trait FunctionCaller {
     /// # Errors
     /// What it raises.
     fn call(&self, function: &str, args: Vec<Value>, kwargs: Map) -> Result<Value, CallError>;
+
+    /// Applies the filters that look at the host.
+    fn host_filters(&self) -> HostFilters;
 }
 
 /// Creates the functions a minion's templates call.
@@ -168,7 +170,7 @@ impl MinionTemplates {
         caller: Rc<dyn FunctionCaller>,
         options: &RenderOptions,
     ) -> MinionTemplates {
-        let engine = TemplateEngine::with_host_filters(&options.jinja, Some(host_filters::apply));
+        let engine = TemplateEngine::with_host_filters(&options.jinja, Some(caller.host_filters()));
         MinionTemplates {
             renderer: SceneRenderer::new(template_scene(&Rc::new(ctx.clone()), &caller, engine)),
             gpg: Gpg::new(options),
@@ -245,7 +247,7 @@ pub fn render(
         )));
     }
     let jinja = JinjaOptions::of_minion(&ctx.opts).map_err(|e| fault(e.to_string()))?;
-    let engine = TemplateEngine::with_host_filters(&jinja, Some(host_filters::apply));
+    let engine = TemplateEngine::with_host_filters(&jinja, Some(caller.host_filters()));
     let renderer = SceneRenderer::new(template_scene(ctx, caller, engine));
     let text_of = |name: &str| template.variables.str(name);
     let sls = text_of("sls");

@@ -34,6 +34,7 @@ import salt.minion  # noqa: E402
 import salt.state  # noqa: E402
 import yaml  # noqa: E402
 
+NAMES = [os.path.abspath(name) for name in sys.argv[1:]]
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORK = "/tmp/halite-states"
 SANDBOX = f"{WORK}/D"
@@ -175,8 +176,9 @@ def main():
     os.makedirs(WORK)
     os.umask(0o022)
     logging.disable(logging.CRITICAL)
+    os.chdir("/")
     apart()
-    names = sys.argv[1:] or sorted(
+    names = NAMES or sorted(
         os.path.join(HERE, "states", name) for name in os.listdir(f"{HERE}/states") if name.endswith(".yaml") and name != "trees.yaml"
     )
     stock = Stock()

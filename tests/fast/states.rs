@@ -243,6 +243,7 @@ fn state_functions_as_recorded() {
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
     let stage = Stage::new(dir.into());
     stage.apart();
+    std::env::set_current_dir("/").unwrap();
     let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/states");
     let mut files: Vec<PathBuf> = std::fs::read_dir(place)
         .unwrap()

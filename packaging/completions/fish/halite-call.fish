@@ -49,6 +49,7 @@ complete -c halite-call -l force-color -l force-colour -d 'Colours even if the o
 complete -c halite-call -l local -d 'Work without a master: no sign-in, no pillar, nothing is sent'
 complete -c halite-call -s g -l grains -d 'Show the grains'
 complete -c halite-call -s d -l doc -l documentation -d 'Show the documentation of the functions whose names start with FUNCTION, or of all'
+complete -c halite-call -l progress -d 'Show the result of each state on standard error as soon as it is there'
 complete -c halite-call -l retcode-passthrough -d 'Exit with the retcode of the function'
 complete -c halite-call -l metadata -l print-metadata -d 'Show the whole return, not just the value'
 complete -c halite-call -s h -l help -d 'Print help'

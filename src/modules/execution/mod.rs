@@ -27,6 +27,7 @@ mod git;
 mod grains;
 mod group;
 mod hashutil;
+mod host_filters;
 mod hosts;
 mod http;
 mod ini;

@@ -224,7 +224,7 @@ fn list(call: &mut Call<'_>) -> Result {
     if !ran.ok() {
         return Err(said(ran));
     }
-    let all: serde_json::Value = serde_json::from_str(&ran.stdout)
+    let all: serde_json::Value = halite_wire::json::parse(ran.stdout.as_bytes())
         .map_err(|e| CallError::Command(format!("pip list: {e}")))?;
     let prefix = text(call, "prefix");
     let mut found = Map::new();

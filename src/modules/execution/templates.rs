@@ -30,6 +30,10 @@ impl FunctionCaller for Functions {
     fn call(&self, function: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
         super::invoke(&self.0, function, args, kwargs)
     }
+
+    fn host_filters(&self) -> halite_jinja::HostFilters {
+        super::host_filters::apply
+    }
 }
 
 /// A minion's execution functions, for templates.

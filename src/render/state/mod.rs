@@ -17,6 +17,7 @@ pub mod reaction;
 mod requisite_in;
 pub mod result;
 pub mod run;
+mod verdict;
 mod verify;
 
 #[cfg(test)]

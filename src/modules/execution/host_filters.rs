@@ -1,8 +1,7 @@
 //! Salt's Jinja filters that look at the host: files, programs, accounts, the network. A master refuses them; a minion
 //! renders its own host's templates.
 
-use crate::execution::python;
-use crate::execution::{Context, file, invoke};
+use super::{Context, invoke, python};
 use halite_jinja::{Args, Error, ErrorKind, Obj};
 use halite_sys::safe_open::read_finite;
 use halite_wire::{Map, Value};
@@ -36,17 +35,17 @@ pub fn apply(name: &str, value: &Obj, args: &Args) -> Result<Obj, Error> {
         "file_hashsum" => {
             let form = arg(args, 0, "form")?
                 .map_or_else(|| "sha256".to_owned(), |form| python::str(&form));
-            let sum = file::get_hash(&text, &form)
-                .map_err(|e| Error::new(ErrorKind::Function, e.message()))?;
-            Obj::str_from(sum)
+            run(
+                "file.get_hash",
+                vec![text.as_str().into(), form.into()],
+                Map::new(),
+            )?
         }
         "which" => match crate::programs::which(&text) {
             Some(found) => Obj::str_from(found),
             None => Obj::from(Value::Nil),
         },
-        "get_uid" => {
-            Obj::from(file::user_to_uid(&text.as_str().into()).map_or(Value::Nil, Value::Int))
-        }
+        "get_uid" => run("file.user_to_uid", vec![text.as_str().into()], Map::new())?,
         "http_query" => call("http.query", value, args)?,
         "dns_check" => call("network.dns_check", value, args)?,
         other => {
@@ -74,7 +73,11 @@ fn call(fun: &str, value: &Obj, args: &Args) -> Result<Obj, Error> {
     for (name, value) in &args.keyword {
         kwargs.set(name.as_ref(), value.to_value()?);
     }
-    invoke(&Context::default(), fun, positional, kwargs)
+    run(fun, positional, kwargs)
+}
+
+fn run(fun: &str, args: Vec<Value>, kwargs: Map) -> Result<Obj, Error> {
+    invoke(&Context::default(), fun, args, kwargs)
         .map(Obj::from)
         .map_err(|e| Error::new(ErrorKind::Function, e.message()))
 }
