@@ -211,10 +211,18 @@ impl State<'_, '_> {
     /// # Errors
     /// What that function raises.
     pub fn run_as(&mut self, function: &'static StateFunction) -> Result {
-        let (named, kwargs) = arguments(function, self.low);
+        self.run_declared(function, self.low)
+    }
+
+    /// Runs another function of the module with another declaration.
+    ///
+    /// # Errors
+    /// What that function raises.
+    pub fn run_declared(&mut self, function: &'static StateFunction, low: &Map) -> Result {
+        let (named, kwargs) = arguments(function, low);
         (function.run)(&mut State {
             call: self.call,
-            low: self.low,
+            low,
             test: self.test,
             run: self.run.clone(),
             kwargs,

@@ -14,6 +14,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress {
+            may_continue: |_, _| true,
+            events: false,
+            jid: String::new(),
+            total: 0,
+        }
+    }
+}
+
 /// Arguments of conditions that become options of their command.
 const COMMAND_OPTIONS: &[&str] = &[
     "shell",
@@ -43,8 +54,10 @@ pub fn on_result(show: OnResult) {
 }
 
 /// How results are told while the run goes on.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Progress {
+    /// Whether the run with a file of pauses may go on with a state; waits while it is paused.
+    pub may_continue: fn(&Path, &str) -> bool,
     /// `state_events`: every result becomes an event at the master.
     pub events: bool,
     /// The job's id.
@@ -87,20 +100,6 @@ fn state<'a, 'c>(
         function,
         named,
     }
-}
-
-/// Calls another state function with what was declared for this one.
-///
-/// # Errors
-/// Those of the function.
-pub(crate) fn again(
-    s: &mut State<'_, '_>,
-    function: &'static StateFunction,
-    low: &Map,
-) -> Result<StateOutcome, CallError> {
-    let test = s.test;
-    let run = s.run.clone();
-    (function.run)(&mut state(s.call, function, low, test, run))
 }
 
 impl MinionStates {
@@ -464,7 +463,7 @@ impl StateModules for MinionStates {
             return true;
         };
         let id = low.str("__id__").unwrap_or_default();
-        let goes_on = super::functions::may_continue(path, id);
+        let goes_on = (self.progress.may_continue)(path, id);
         self.killed.store(!goes_on, Ordering::Relaxed);
         goes_on
     }

@@ -14,9 +14,12 @@ use serde::Serialize;
 use serde_json::ser::Formatter;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Grain that lists disabled states.
 const DISABLED: &str = "state_runs_disabled";
+/// How often a paused run looks whether it may go on.
+const PAUSE_INTERVAL: Duration = Duration::from_secs(1);
 /// Stands for all states of a run.
 pub(super) const ALL: &str = "__all__";
 
@@ -323,6 +326,39 @@ pub(super) fn event(call: &mut Call<'_>) -> Result {
         }
     }
     Ok(Value::Nil)
+}
+
+/// Whether a run may go on with a state: waits while it is paused, ends after `state.soft_kill`.
+pub(super) fn may_continue(pauses: &Path, id: &str) -> bool {
+    loop {
+        if !pauses.exists() {
+            return true;
+        }
+        let mut all = read(pauses);
+        let mut wait = None;
+        for key in [id, ALL] {
+            let Some(Value::Map(pause)) = all.get(key) else {
+                continue;
+            };
+            if pause.get("kill").is_some_and(Value::truthy) {
+                return false;
+            }
+            wait = Some((key.to_owned(), pause.int("duration")));
+        }
+        let Some((key, duration)) = wait else {
+            return true;
+        };
+        match duration {
+            Some(seconds) => {
+                std::thread::sleep(Duration::from_secs(seconds.max(0).unsigned_abs()));
+                all.remove(&key);
+                if save(pauses, &all).is_err() {
+                    return true;
+                }
+            }
+            None => std::thread::sleep(PAUSE_INTERVAL),
+        }
+    }
 }
 
 /// Like Python's `json.dumps`; `pretty` uses an indent of four and sorted keys.

@@ -10,8 +10,6 @@ mod show;
 use halite_modules::args;
 use halite_modules::execution::declare::{Function, Lit, Module, opt};
 
-pub(crate) use run::may_continue;
-
 pub(crate) const MODULES: &[Module] = &[SYS, STATE];
 
 /// More functions of the module `sys`.

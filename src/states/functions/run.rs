@@ -1,9 +1,8 @@
 //! Functions that run states.
 
-use super::control;
 use super::session::{
-    EX_STATE_COMPILER_ERROR, EX_STATE_FAILURE, QUEUE_INTERVAL, Session, compiler_error, disabled,
-    exclude, keyword, names, ready, text_of,
+    EX_STATE_COMPILER_ERROR, EX_STATE_FAILURE, Session, compiler_error, disabled, exclude, keyword,
+    names, ready, text_of,
 };
 use crate::runner::{MinionStates, Progress};
 use crate::source::MinionSls;
@@ -15,7 +14,6 @@ use halite_render::state::highstate::render_highstate;
 use halite_render::state::run::StateModules;
 use halite_wire::{Map, Value};
 use std::path::Path;
-use std::time::Duration;
 
 pub(super) fn apply(call: &mut Call<'_>) -> Result {
     if call.flag("mods") {
@@ -316,37 +314,4 @@ pub(super) fn not_over_ssh(_: &mut Call<'_>) -> Result {
     Err(CallError::Command(
         "state.pkg runs what salt-ssh has packed; this minion is not run by salt-ssh".to_owned(),
     ))
-}
-
-/// Whether a run may go on with a state: waits while it is paused, ends after `state.soft_kill`.
-pub(crate) fn may_continue(pauses: &Path, id: &str) -> bool {
-    loop {
-        if !pauses.exists() {
-            return true;
-        }
-        let mut all = control::read(pauses);
-        let mut wait = None;
-        for key in [id, control::ALL] {
-            let Some(Value::Map(pause)) = all.get(key) else {
-                continue;
-            };
-            if pause.get("kill").is_some_and(Value::truthy) {
-                return false;
-            }
-            wait = Some((key.to_owned(), pause.int("duration")));
-        }
-        let Some((key, duration)) = wait else {
-            return true;
-        };
-        match duration {
-            Some(seconds) => {
-                std::thread::sleep(Duration::from_secs(seconds.max(0).unsigned_abs()));
-                all.remove(&key);
-                if control::save(pauses, &all).is_err() {
-                    return true;
-                }
-            }
-            None => std::thread::sleep(QUEUE_INTERVAL),
-        }
-    }
 }

@@ -25,7 +25,7 @@ pub(super) const EX_STATE_COMPILER_ERROR: i64 = 1;
 pub(super) const EX_STATE_FAILURE: i64 = 2;
 pub(super) const EX_PILLAR_FAILURE: i64 = 5;
 /// How often a queued run looks whether it is its turn.
-pub(super) const QUEUE_INTERVAL: Duration = Duration::from_secs(1);
+const QUEUE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The messages that end a call before states run, or an error.
 pub(super) enum Refusal {
@@ -229,6 +229,7 @@ impl Session {
             given => given.truthy(),
         };
         let progress = Progress {
+            may_continue: control::may_continue,
             events,
             jid: self.jid.clone(),
             total: compiled.graph.chunks.len(),

@@ -10,6 +10,11 @@ use std::path::{Path, PathBuf};
 /// it.
 const CIRCLES: &[(&str, &[&str], &str)] = &[
     (
+        "states/modules/file",
+        &["clean", "directory", "recurse"],
+        "what a cleaning directory keeps are the files that file.recurse manages below it, and recurse cleans as well",
+    ),
+    (
         "config",
         &[
             "doc",

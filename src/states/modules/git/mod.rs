@@ -3,7 +3,6 @@
 mod config;
 mod latest;
 mod simple;
-mod told;
 
 use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome};
 use halite_modules::args;

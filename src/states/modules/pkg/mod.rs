@@ -183,7 +183,7 @@ fn mod_watch(s: &mut State<'_, '_>) -> Result {
         Some(function) => {
             let mut low = s.low.clone();
             low.remove("sfun");
-            crate::runner::again(s, function, &low)
+            s.run_declared(function, &low)
         }
         None => Ok(StateOutcome::bad(format!(
             "pkg.{sfun} does not work with the watch requisite"

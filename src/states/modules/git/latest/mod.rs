@@ -1,8 +1,8 @@
 //! `git.latest`.
 
 mod clone;
+mod told;
 
-use super::told::{hint, not_forward, told, uncommitted};
 use super::{
     emptied, git, is_bare, is_checkout, is_empty, output, remote, revision, sentences, short, text,
     unknown,
@@ -12,6 +12,7 @@ use halite_modules::execution::file::paths;
 use halite_modules::execution::{CallError, python};
 use halite_wire::{Map, Value, map};
 use std::path::Path;
+use told::{hint, not_forward, told, uncommitted};
 
 /// What the checkout shall track.
 #[derive(Clone, PartialEq)]

@@ -1,7 +1,7 @@
 //! What `git.latest` tells without having done it.
 
-use super::latest::{Goal, Local, Upstream, tracking};
-use super::sentences;
+use super::super::sentences;
+use super::{Goal, Local, Upstream, tracking};
 use crate::declare::{State, StateOutcome};
 use halite_wire::map;
 
