@@ -410,6 +410,7 @@ fn the_sample_file_holds_the_defaults() {
             };
             assert!(warnings.is_empty(), "{warnings:?}");
             map.remove("conf_file");
+            map.remove("config_dir");
             map
         };
         assert_eq!(options(&plain), options(&changed));

@@ -162,7 +162,7 @@ mod tests {
         );
         write(
             "web.sls",
-            "a: {{ opts.own }}\nb: {{ pillar.get('c', 1) }}\nid: {{ grains.role }}\nd: {{ salt['state.check_request']() }}\n",
+            "a: {{ opts.own }}\nb: {{ pillar.get('c', 1) }}\nid: {{ grains.role }}\nd: {{ salt['test.kwarg']() }}\n",
         );
         let roots = vec![Value::from(dir.path().to_str().unwrap())];
         let opts = map! {

@@ -413,7 +413,7 @@ impl StateModules for MinionStates {
 
     fn runs_check_cmd(&self, low: &Map) -> bool {
         // The file before it is put in place.
-        low.str("state") == Some("file") && low.str("fun") == Some("managed")
+        low.str("state") == Some("file") && matches!(low.str("fun"), Some("managed" | "serialize"))
     }
 
     fn joins(&self, low: &Map) -> bool {
