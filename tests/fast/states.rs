@@ -116,14 +116,19 @@ impl Stage {
     }
 
     /// Leaves the host's /etc and /run alone; this process has mounts of its own.
-    fn apart(&self) {
+    fn apart(&self, systemd: bool) {
         let over = self.dir.join("over");
         let script = format!(
             "mount --make-rprivate /; mkdir {0}; mount -t tmpfs tmpfs {0}; mkdir {0}/upper {0}/work; \
              mount -t overlay overlay -o lowerdir=/etc,upperdir={0}/upper,workdir={0}/work /etc; \
-             mkdir -p /run/systemd /etc/systemd/system; mount -t tmpfs tmpfs /run/systemd; mkdir /run/systemd/system; \
-             mount -t tmpfs tmpfs /etc/systemd/system",
-            over.display()
+             mkdir -p /etc/systemd/system; mount -t tmpfs tmpfs /etc/systemd/system; {1}",
+            over.display(),
+            if systemd {
+                // As on a host that systemd has booted.
+                "mkdir -p /run/systemd; mount -t tmpfs tmpfs /run/systemd; mkdir /run/systemd/system"
+            } else {
+                ":"
+            }
         );
         let status = Command::new("/bin/sh").args(["-ec", &script]).status();
         assert!(status.unwrap().success(), "a mount namespace of its own");
@@ -291,7 +296,8 @@ fn play(dir: PathBuf, file: &Path) {
     halite::states::install();
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
     let stage = Stage::new(dir);
-    stage.apart();
+    let name = file.file_stem().unwrap_or_default().to_string_lossy();
+    stage.apart(name.starts_with("service"));
     std::env::set_current_dir("/").unwrap();
     let (mut compared, mut wrong) = (0, Vec::new());
     let text = std::fs::read_to_string(file).unwrap();
@@ -307,7 +313,6 @@ fn play(dir: PathBuf, file: &Path) {
             ));
         }
     }
-    let name = file.file_stem().unwrap_or_default().to_string_lossy();
     eprintln!("{name}: {compared} calls compared, {} differ", wrong.len());
     assert!(wrong.is_empty(), "{name}:\n{}", wrong.join("\n"));
 }
