@@ -72,7 +72,7 @@ class Stock:
         self.states = {}
 
     def call(self, fun, kwargs, test, again=False):
-        if fun.split(".")[0] in FRESH or "pillar" in kwargs:
+        if fun.split(".")[0] in FRESH or fun == "file.recurse" or "pillar" in kwargs:
             ret = self.minion.functions["state.single"](fun, test=test, **copy.deepcopy(kwargs))
             return next(iter(ret.values())) if isinstance(ret, dict) else ret
         if test not in self.states:
