@@ -22,9 +22,11 @@ use halite_wire::ids::{Jid, JidClock};
 use halite_wire::{Map, Value};
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const USER: &str = "scheduler";
+/// How long jobs wait at the start for the event bus.
+const BUS_PATIENCE: Duration = Duration::from_secs(30);
 const TURN: Duration = Duration::from_millis(200);
 
 /// Runs the role until it is stopped.
@@ -34,6 +36,11 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let mut schedule = schedule.eager(config.salt_series == SaltSeries::S3008);
     let running = Mutex::new(HashMap::new());
     roles.ready();
+    // A job that is due at once would find no bus.
+    let began = Instant::now();
+    while !config.event_pub().exists() && began.elapsed() < BUS_PATIENCE && !stop.is_set() {
+        std::thread::sleep(TURN);
+    }
     std::thread::scope(|scope| {
         while !stop.is_set() {
             for spec in schedule.due(jiff::Zoned::now().datetime()) {

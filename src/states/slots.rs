@@ -83,7 +83,12 @@ fn slot(ctx: &Context, text: &str) -> Result<Value, CallError> {
         }
     }
     Ok(match append {
-        Some(append) => format!("{}{append}", python::str(&ret)).into(),
+        Some(append) => {
+            // As in a shell, quotes around the text do not belong to it.
+            let quoted = |quote: char| append.strip_prefix(quote)?.strip_suffix(quote);
+            let text = quoted('"').or_else(|| quoted('\'')).unwrap_or(append);
+            format!("{}{text}", python::str(&ret)).into()
+        }
         None => ret,
     })
 }

@@ -18,6 +18,7 @@ use halite_ipc::Event;
 use halite_master::events::Bus;
 use halite_master::roles::Roles;
 use halite_store::local::{self, BatchIndex, StockLayout};
+use halite_sys::debug_report;
 use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::unix_now_f64;
@@ -46,6 +47,9 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             let (mut turned, mut looked) = (Instant::now(), Instant::now());
             while !stop.is_set() {
                 std::thread::sleep(NAP);
+                debug_report::write_if_asked("batch manager", || {
+                    format!("  continued batches: {}\n", locked().active.len())
+                });
                 if looked.elapsed() >= LOOK {
                     looked = Instant::now();
                     locked().look();

@@ -231,18 +231,18 @@ fn condition(functions: &dyn StateModules, low: &Map) -> Option<Map> {
             "comment" => comment, "skip_watch" => true,
         })
     };
-    if let Some(only) = low.get("onlyif")
-        && !list(only).iter().all(|c| functions.condition_holds(low, c))
-    {
-        return skip("onlyif condition is false");
-    }
-    if let Some(unless) = low.get("unless")
-        && !list(unless).is_empty()
-        && list(unless)
+    let only = low
+        .get("onlyif")
+        .map(|only| list(only).iter().all(|c| functions.condition_holds(low, c)));
+    let unless = low.get("unless").map(list).filter(|all| !all.is_empty());
+    let unless = unless.map(|all| all.iter().all(|c| functions.condition_holds(low, c)));
+    if only == Some(false) || unless == Some(true) {
+        // As in stock, both are told if both are there.
+        let told = [("onlyif", only), ("unless", unless)];
+        let told = told
             .iter()
-            .all(|c| functions.condition_holds(low, c))
-    {
-        return skip("unless condition is true");
+            .filter_map(|(name, holds)| holds.map(|holds| format!("{name} condition is {holds}")));
+        return skip(&told.collect::<Vec<_>>().join("\n"));
     }
     if let Some(creates) = low.get("creates") {
         let paths = list(creates);
