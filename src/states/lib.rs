@@ -1,8 +1,8 @@
 //! States on the minion: the functions `state.*`, their runner, and the state modules.
 //!
 //! The compiler and the order of calls are in `halite_render::state`, which orchestration on the master uses as well.
-//! [`runner`] makes the calls with this minion's functions, [`source`] renders its SLS files, [`top`] reads its top
-//! files. State modules are tables in [`modules`].
+//! `runner` makes the calls with this minion's functions, `source` renders its SLS files, `top` reads its top
+//! files. State modules are tables in `modules`.
 
 pub mod declare;
 mod functions;
