@@ -150,6 +150,28 @@ pub struct State<'a, 'c> {
     pub(crate) named: Vec<Value>,
 }
 
+impl<'a, 'c> State<'a, 'c> {
+    /// A state function with its arguments from a compiled call.
+    pub(crate) fn new(
+        call: &'a mut Call<'c>,
+        function: &'static StateFunction,
+        low: &'a Map,
+        test: bool,
+        run: Arc<RunData>,
+    ) -> State<'a, 'c> {
+        let (named, kwargs) = arguments(function, low);
+        State {
+            call,
+            low,
+            test,
+            run,
+            kwargs,
+            function,
+            named,
+        }
+    }
+}
+
 impl State<'_, '_> {
     /// `name`, which every state has.
     pub fn name(&self) -> String {
@@ -219,16 +241,8 @@ impl State<'_, '_> {
     /// # Errors
     /// What that function raises.
     pub fn run_declared(&mut self, function: &'static StateFunction, low: &Map) -> Result {
-        let (named, kwargs) = arguments(function, low);
-        (function.run)(&mut State {
-            call: self.call,
-            low,
-            test: self.test,
-            run: self.run.clone(),
-            kwargs,
-            function,
-            named,
-        })
+        let run = self.run.clone();
+        (function.run)(&mut State::new(self.call, function, low, self.test, run))
     }
 
     /// Calls `__salt__[fun](*args)`.
@@ -358,7 +372,7 @@ const ENGINE_KEYS: &[&str] = &[
 ];
 
 /// The declared arguments of a function, and the other keywords.
-pub(crate) fn arguments(function: &StateFunction, low: &Map) -> (Vec<Value>, Map) {
+fn arguments(function: &StateFunction, low: &Map) -> (Vec<Value>, Map) {
     let named = function.args.iter().map(|arg| {
         let given = low.get(arg.name).cloned();
         given.or(arg.default.map(|d| d.value())).unwrap_or_default()

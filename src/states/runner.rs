@@ -1,29 +1,17 @@
 //! Makes the calls of a state run with this minion's functions (`salt/state.py State.call`).
 
-use super::declare::{RunData, State, StateFunction, StateOutcome, arguments, is_engine_key};
+use super::declare::{RunData, State, StateFunction, StateOutcome, is_engine_key};
 use super::{modules, slots};
 use halite_modules::execution::{
     Call, CallError, Context, find_for, invoke, invoke_legacy, invoke_with_retcode, python,
     with_call,
 };
-use halite_modules::files::FileClient;
 use halite_render::state::run::StateModules;
 use halite_wire::{Map, Value};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-
-impl Default for Progress {
-    fn default() -> Progress {
-        Progress {
-            may_continue: |_, _| true,
-            events: false,
-            jid: String::new(),
-            total: 0,
-        }
-    }
-}
 
 /// Arguments of conditions that become options of their command.
 const COMMAND_OPTIONS: &[&str] = &[
@@ -37,7 +25,6 @@ const COMMAND_OPTIONS: &[&str] = &[
     "env",
     "success_retcodes",
     "password",
-    "creates",
     "use_vt",
     "root",
 ];
@@ -66,10 +53,21 @@ pub struct Progress {
     pub total: usize,
 }
 
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress {
+            may_continue: |_, _| true,
+            events: false,
+            jid: String::new(),
+            total: 0,
+        }
+    }
+}
+
 /// The functions that the states of a run call.
 pub struct MinionStates {
     ctx: Mutex<Arc<Context>>,
-    /// Recompiles grains or pillar after a state that asks for it.
+    /// How results are told.
     pub progress: Progress,
     /// Overridden results (`mock`).
     pub mock: bool,
@@ -80,26 +78,6 @@ pub struct MinionStates {
     killed: AtomicBool,
     /// The modules whose `mod_init` has been called.
     begun: Mutex<Vec<String>>,
-}
-
-/// A state function with its arguments from a compiled call.
-fn state<'a, 'c>(
-    call: &'a mut Call<'c>,
-    function: &'static StateFunction,
-    low: &'a Map,
-    test: bool,
-    run: Arc<RunData>,
-) -> State<'a, 'c> {
-    let (named, kwargs) = arguments(function, low);
-    State {
-        call,
-        low,
-        test,
-        run,
-        kwargs,
-        function,
-        named,
-    }
 }
 
 impl MinionStates {
@@ -129,11 +107,6 @@ impl MinionStates {
         self.lock().clone()
     }
 
-    /// The state function of a compiled call.
-    fn function(low: &Map) -> Option<&'static StateFunction> {
-        modules::find(low.str("state")?, low.str("fun")?)
-    }
-
     /// Calls a state function with slots filled in.
     fn apply(&self, function: &'static StateFunction, low: &Map, test: bool) -> Map {
         let name = low.get("name").cloned().unwrap_or_default();
@@ -147,7 +120,7 @@ impl MinionStates {
             let low = low.as_ref();
             with_call(&ctx, |call| {
                 self.begin(call, low, test)?;
-                (function.run)(&mut state(call, function, low, test, self.run.clone()))
+                (function.run)(&mut State::new(call, function, low, test, self.run.clone()))
             })
         });
         outcome
@@ -165,7 +138,7 @@ impl MinionStates {
         if begun().iter().any(|m| m == module) || low.str("fun") == Some("mod_watch") {
             return Ok(());
         }
-        let outcome = (function.run)(&mut state(call, function, low, test, self.run.clone()))?;
+        let outcome = (function.run)(&mut State::new(call, function, low, test, self.run.clone()))?;
         if outcome.result == Some(true) {
             begun().push(module.to_owned());
         }
@@ -186,7 +159,7 @@ impl MinionStates {
             }
         }
         kwargs.set("test", test);
-        let fun = format!("{}.{}", low.str("state")?, low.str("fun")?);
+        let fun = full_name(low);
         let ret = match invoke_legacy(&ctx, "state.single", &[fun.into()], &kwargs)? {
             Ok(Value::Map(ret)) => ret,
             Ok(_) => return None,
@@ -202,15 +175,12 @@ impl MinionStates {
         let wants = |key: &str| low.get(key).is_some_and(Value::truthy);
         // The next state sees grains that this one has set.
         let set = low.str("state") == Some("grains") && !low.get("test").is_some_and(Value::truthy);
-        if wants("reload_grains") || wants("reload_modules") || set {
+        if wants("reload_grains") || set {
             let ctx = self.context();
-            match invoke(&ctx, "grains.items", Vec::new(), Map::new()) {
-                Ok(Value::Map(grains)) if wants("reload_grains") || set => {
-                    let mut changed = (*ctx).clone();
-                    changed.grains = Arc::new(fresh_grains(&ctx).unwrap_or(grains));
-                    *self.lock() = Arc::new(changed);
-                }
-                _ => {}
+            if let Some(grains) = fresh_grains(&ctx) {
+                let mut changed = (*ctx).clone();
+                changed.grains = Arc::new(grains);
+                *self.lock() = Arc::new(changed);
             }
         }
         if wants("reload_pillar") {
@@ -231,7 +201,7 @@ impl MinionStates {
     fn succeeds(&self, low: &Map, command: &str) -> bool {
         let mut kwargs = halite_wire::map! {"ignore_retcode" => true, "python_shell" => true};
         for key in COMMAND_OPTIONS {
-            if let Some(value) = low.get(key).filter(|_| *key != "creates") {
+            if let Some(value) = low.get(key) {
                 kwargs.set(*key, value.clone());
             }
         }
@@ -329,6 +299,49 @@ impl MinionStates {
     }
 }
 
+/// The state function of a compiled call.
+fn function(low: &Map) -> Option<&'static StateFunction> {
+    modules::find(low.str("state")?, low.str("fun")?)
+}
+
+/// `module.function` of a compiled call.
+fn full_name(low: &Map) -> String {
+    let text = |key| low.str(key).unwrap_or_default();
+    format!("{}.{}", text("state"), text("fun"))
+}
+
+/// Whether a state function exists here, or may in an installed Salt.
+fn is_known(ctx: &Context, function: &str) -> bool {
+    let own = function
+        .split_once('.')
+        .is_some_and(|(module, name)| modules::find(module, name).is_some());
+    own || ctx
+        .opts
+        .str("legacy_salt")
+        .is_some_and(|path| !path.is_empty())
+}
+
+fn missing_argument(low: &Map) -> Option<String> {
+    let args = function(low)?.args.iter();
+    let missing = args
+        .filter(|arg| arg.default.is_none())
+        .find(|arg| !low.contains(arg.name))?;
+    Some(format!(
+        "Missing parameter {} for state {}",
+        missing.name,
+        full_name(low)
+    ))
+}
+
+/// Why one call cannot be made, for a caller who gets no result then.
+pub fn why_not(ctx: &Context, low: &Map) -> Option<String> {
+    let name = full_name(low);
+    if !is_known(ctx, &name) {
+        return Some(format!("Specified state '{name}' was not found"));
+    }
+    missing_argument(low)
+}
+
 /// Grains that are read again.
 fn fresh_grains(ctx: &Context) -> Option<Map> {
     let file = Path::new(ctx.opts.str("conf_file").unwrap_or_default());
@@ -355,29 +368,11 @@ fn raised(fault: &CallError) -> StateOutcome {
 
 impl StateModules for MinionStates {
     fn has(&self, function: &str) -> bool {
-        let known = function
-            .split_once('.')
-            .is_some_and(|(module, name)| modules::find(module, name).is_some());
-        known
-            || self
-                .context()
-                .opts
-                .str("legacy_salt")
-                .is_some_and(|path| !path.is_empty())
+        is_known(&self.context(), function)
     }
 
     fn missing_argument(&self, low: &Map) -> Option<String> {
-        let function = Self::function(low)?;
-        let missing = function
-            .args
-            .iter()
-            .find(|arg| arg.default.is_none() && !low.contains(arg.name))?;
-        Some(format!(
-            "Missing parameter {} for state {}.{}",
-            missing.name,
-            low.str("state").unwrap_or_default(),
-            low.str("fun").unwrap_or_default()
-        ))
+        missing_argument(low)
     }
 
     fn call(&self, low: &Map, test: bool) -> Map {
@@ -392,14 +387,10 @@ impl StateModules for MinionStates {
             .and_then(|mask| u32::from_str_radix(&mask, 8).ok());
         let before =
             umask.map(|mask| nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(mask)));
-        let result = match Self::function(low) {
+        let result = match function(low) {
             Some(function) => self.apply(function, low, test),
             None => self.apply_legacy(low, test).unwrap_or_else(|| {
-                let fun = format!(
-                    "{}.{}",
-                    low.str("state").unwrap_or_default(),
-                    low.str("fun").unwrap_or_default()
-                );
+                let fun = full_name(low);
                 StateOutcome::bad(format!("Specified state '{fun}' was not found\n"))
                     .into_map(low.get("name").unwrap_or(&Value::Nil))
             }),
@@ -471,12 +462,4 @@ impl StateModules for MinionStates {
     fn sleep(&self, time: Duration) {
         std::thread::sleep(time);
     }
-}
-
-/// A file client of a run.
-///
-/// # Errors
-/// Invalid options.
-pub fn file_client(ctx: &Context) -> Result<FileClient, CallError> {
-    FileClient::new(ctx).map_err(CallError::from)
 }

@@ -5,16 +5,18 @@ use halite_modules::execution::{CallError, Context, template_functions};
 use halite_modules::files::FileClient;
 use halite_modules::render::MinionTemplates;
 use halite_render::RenderError;
+use halite_render::files::{sls_files, sls_name, text_of};
 use halite_render::pipeline::{Pipeline, Source, Templates};
 use halite_render::state::highstate::{RenderedSls, SlsSource};
 use halite_wire::{Map, Value};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
-use std::path::Path;
+use std::fs::File;
+use std::rc::Rc;
 
 /// The SLS files of the file server.
-pub struct MinionSls<'a> {
-    client: &'a FileClient,
+pub struct MinionSls {
+    client: Rc<FileClient>,
     pipeline: Pipeline,
     templates: MinionTemplates,
     /// Files by environment, as listed by the server.
@@ -29,12 +31,12 @@ struct Listing {
     files: BTreeSet<String>,
 }
 
-impl<'a> MinionSls<'a> {
+impl MinionSls {
     /// A renderer with a run's grains, pillar and options.
     ///
     /// # Errors
     /// Invalid options for templates.
-    pub fn new(ctx: &Context, client: &'a FileClient) -> Result<MinionSls<'a>, CallError> {
+    pub fn new(ctx: &Context, client: Rc<FileClient>) -> Result<MinionSls, CallError> {
         let invalid = |e: halite_config::ConfigError| CallError::Command(e.to_string());
         let list = |name: &str| ctx.opts.get(name).map(Value::str_list).unwrap_or_default();
         let options = RenderOptions::of_minion(&ctx.opts).map_err(invalid)?;
@@ -79,7 +81,10 @@ impl<'a> MinionSls<'a> {
             .cache_file(&url, saltenv)
             .map_err(|e| e.to_string())?;
         let Some(place) = place else { return Ok(None) };
-        let text = read(&place)?;
+        let text = File::open(&place)
+            .map_err(|e| e.to_string())
+            .and_then(text_of)
+            .map_err(|e| format!("{}: {e}", place.display()))?;
         self.text(&text, &place.to_string_lossy(), saltenv, sls)
             .map(Some)
     }
@@ -126,28 +131,14 @@ impl<'a> MinionSls<'a> {
     }
 }
 
-fn sls_name(path: &str) -> Option<String> {
-    let path = path.strip_suffix(".sls")?;
-    Some(path.strip_suffix("/init").unwrap_or(path).replace('/', "."))
-}
-
-fn read(place: &Path) -> Result<String, String> {
-    let bytes = std::fs::read(place).map_err(|e| format!("{}: {e}", place.display()))?;
-    String::from_utf8(bytes).map_err(|e| format!("{} is not UTF-8: {e}", place.display()))
-}
-
-impl SlsSource for MinionSls<'_> {
+impl SlsSource for &MinionSls {
     fn available(&self, saltenv: &str) -> Option<Vec<String>> {
         self.list(saltenv).map(|listing| listing.names)
     }
 
     fn render(&mut self, saltenv: &str, sls: &str) -> Result<Option<RenderedSls>, String> {
-        let path = sls.replace('.', "/");
         let listing = self.list(saltenv);
-        for (name, init) in [
-            (format!("{path}.sls"), false),
-            (format!("{path}/init.sls"), true),
-        ] {
+        for (name, init) in sls_files(sls) {
             // A file that is not listed is not asked for.
             if listing
                 .as_ref()

@@ -44,7 +44,7 @@ fn strategy(ctx: &Context) -> Strategy {
 }
 
 /// The environments, `base` first, in the order of `env_order`.
-fn environments(ctx: &Context, sls: &MinionSls<'_>) -> Result<Vec<String>, CallError> {
+fn environments(ctx: &Context, sls: &MinionSls) -> Result<Vec<String>, CallError> {
     let mut envs = vec!["base".to_owned()];
     envs.extend(sls.environments()?);
     let order = ctx
@@ -71,7 +71,7 @@ fn environments(ctx: &Context, sls: &MinionSls<'_>) -> Result<Vec<String>, CallE
 }
 
 /// The top files in use, with those they include.
-fn tops(ctx: &Context, sls: &MinionSls<'_>, errors: &mut Vec<String>) -> Result<Tops, CallError> {
+fn tops(ctx: &Context, sls: &MinionSls, errors: &mut Vec<String>) -> Result<Tops, CallError> {
     let name = text(ctx, "state_top")
         .unwrap_or("top.sls")
         .trim_start_matches("salt://")
@@ -148,7 +148,7 @@ impl Top {
     /// The file server does not answer.
     pub fn read(
         ctx: &Context,
-        sls: &MinionSls<'_>,
+        sls: &MinionSls,
         errors: &mut Vec<String>,
     ) -> Result<Top, CallError> {
         let tops = tops(ctx, sls, errors)?;

@@ -312,24 +312,22 @@ fn set_option(call: &mut Call<'_>) -> Result {
     Ok(changes.into())
 }
 
+/// Section, nothing for the options before all sections, and option.
+fn place(call: &Call<'_>) -> (Option<String>, String) {
+    let section = call.text("section").filter(|s| !s.is_empty());
+    (section, call.text("option").unwrap_or_default())
+}
+
 fn get_option(call: &mut Call<'_>) -> Result {
     let mut ini = Ini::read(call)?;
-    let (section, option) = (
-        call.text("section"),
-        call.text("option").unwrap_or_default(),
-    );
-    let section = section.filter(|s| !s.is_empty());
+    let (section, option) = place(call);
     let found = ini.find(section.as_deref()).and_then(|s| s.get(&option));
     Ok(found.into())
 }
 
 fn remove_option(call: &mut Call<'_>) -> Result {
     let mut ini = Ini::read(call)?;
-    let (section, option) = (
-        call.text("section"),
-        call.text("option").unwrap_or_default(),
-    );
-    let section = section.filter(|s| !s.is_empty());
+    let (section, option) = place(call);
     let mut old = None;
     if let Some(section) = ini.find(section.as_deref()) {
         old = section.get(&option).map(str::to_owned);

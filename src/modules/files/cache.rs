@@ -4,6 +4,7 @@ use super::fetch::GetFile;
 use super::{Downloaded, FileClient, FileError, GetUrl, Result, url};
 use halite_config::paths::minion::cache;
 use halite_crypto::HashType;
+use halite_render::files::{sls_files, sls_name};
 use halite_target::{PyRegex, fnmatch};
 use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
@@ -165,14 +166,8 @@ impl FileClient {
     /// # Errors
     /// The file server is unreachable.
     pub fn states(&self, saltenv: &str) -> Result<Vec<String>> {
-        let names: BTreeSet<String> = self
-            .list(saltenv, "")?
-            .iter()
-            .filter_map(|path| {
-                let path = path.strip_suffix(".sls")?;
-                Some(path.strip_suffix("/init").unwrap_or(path).replace('/', "."))
-            })
-            .collect();
+        let files = self.list(saltenv, "")?;
+        let names: BTreeSet<String> = files.iter().filter_map(|path| sls_name(path)).collect();
         Ok(names.into_iter().collect())
     }
 
@@ -181,8 +176,7 @@ impl FileClient {
     /// # Errors
     /// As [`FileClient::get_file`].
     pub fn state(&self, sls: &str, saltenv: &str) -> Result<Option<(String, PathBuf)>> {
-        let path = sls.replace('.', "/");
-        for path in [format!("{path}.sls"), format!("{path}/init.sls")] {
+        for (path, _) in sls_files(sls) {
             let url = url::create(&path, None);
             if let Some(place) = self.get_file(&GetFile::new(&url, saltenv))? {
                 return Ok(Some((url, place)));

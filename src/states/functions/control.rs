@@ -38,7 +38,7 @@ pub(super) fn running(call: &mut Call<'_>) -> Result {
 }
 
 /// The id of the job that asks.
-fn own_jid<'c>(call: &'c Call<'_>) -> &'c str {
+pub(super) fn own_jid<'c>(call: &'c Call<'_>) -> &'c str {
     let job = call.ctx.job.as_ref();
     job.and_then(|job| job.str("jid")).unwrap_or_default()
 }

@@ -4,14 +4,12 @@ use super::session::{
     EX_STATE_COMPILER_ERROR, EX_STATE_FAILURE, Session, compiler_error, disabled, exclude, keyword,
     names, ready, text_of,
 };
-use crate::runner::{MinionStates, Progress};
-use crate::source::MinionSls;
+use crate::runner::why_not;
 use crate::top::Matches;
 use halite_modules::execution::declare::Result;
 use halite_modules::execution::{Call, CallError, python};
 use halite_render::state::compile::Compiled;
-use halite_render::state::highstate::render_highstate;
-use halite_render::state::run::StateModules;
+use halite_render::state::highstate::{RenderedSls, SlsSource, render_highstate};
 use halite_wire::{Map, Value};
 use std::path::Path;
 
@@ -64,16 +62,13 @@ fn run_matches(call: &mut Call<'_>, session: &Session, matches: &Matches) -> Res
             "No Top file or master_tops data matches found. Please see master log for details.";
         return Ok(no_states(call, why));
     }
-    let found = session.render(matches)?;
+    let found = session.render(matches);
     if !found.errors.is_empty() {
         return compiler_error(found.errors).into_return(call);
     }
     let mut high = found.high;
-    let wanted = ["whitelist"]
-        .iter()
-        .map(|key| names(keyword(call, key)))
-        .find(|list| !list.is_empty());
-    if let Some(only) = wanted {
+    let only = names(keyword(call, "whitelist"));
+    if !only.is_empty() {
         high.0.retain(|(_, body)| {
             let sls = body.as_map().and_then(|body| body.str("__sls__"));
             sls.is_none_or(|sls| only.iter().any(|name| name == sls))
@@ -150,17 +145,7 @@ pub(super) fn high(call: &mut Call<'_>) -> Result {
 
 /// One call without requisites.
 fn one(call: &mut Call<'_>, session: &Session, low: Map) -> Result {
-    let states = MinionStates::new(session.ctx.clone(), Progress::default(), None);
-    let fun = format!(
-        "{}.{}",
-        low.str("state").unwrap_or_default(),
-        low.str("fun").unwrap_or_default()
-    );
-    let why = match states.has(&fun) {
-        false => Some(format!("Specified state '{fun}' was not found")),
-        true => states.missing_argument(&low),
-    };
-    if let Some(why) = why {
+    if let Some(why) = why_not(&session.ctx, &low) {
         return compiler_error(vec![why]).into_return(call);
     }
     if low.str("name").is_none() {
@@ -202,6 +187,19 @@ pub(super) fn low(call: &mut Call<'_>) -> Result {
     })
 }
 
+/// Keywords of `state.single` that are for the run, not for its state.
+const RUN_KEYS: &[&str] = &[
+    "pillar",
+    "pillarenv",
+    "pillar_enc",
+    "saltenv",
+    "mock",
+    "concurrent",
+    "localconfig",
+    "state_events",
+    "orchestration_jid",
+];
+
 pub(super) fn single(call: &mut Call<'_>) -> Result {
     let fun = call.text("fun").unwrap_or_default();
     let Some((state, function)) = fun.split_once('.') else {
@@ -211,20 +209,9 @@ pub(super) fn single(call: &mut Call<'_>) -> Result {
     let name = call.arg("name").clone();
     let mut low = Map::new();
     for (key, value) in call.bound.kwargs.iter() {
-        let engine = [
-            "pillar",
-            "pillarenv",
-            "pillar_enc",
-            "saltenv",
-            "mock",
-            "concurrent",
-            "localconfig",
-            "state_events",
-            "orchestration_jid",
-        ];
         if let Some(key) = key
             .as_str()
-            .filter(|key| (!key.starts_with("__") || *key == "__env__") && !engine.contains(key))
+            .filter(|key| (!key.starts_with("__") || *key == "__env__") && !RUN_KEYS.contains(key))
         {
             low.set(key, value.clone());
         }
@@ -234,7 +221,7 @@ pub(super) fn single(call: &mut Call<'_>) -> Result {
     low.set("__id__", name.clone());
     low.set("name", name);
     let session = ready!(call, Session::open(call));
-    if low.contains("saltenv") || text_of(call, "saltenv").is_some() {
+    if text_of(call, "saltenv").is_some() {
         low.set("__env__", session.saltenv());
     }
     one(call, &session, low)
@@ -261,43 +248,39 @@ pub(super) fn template_str(call: &mut Call<'_>) -> Result {
     run_text(call, &session, &text, ":string:")
 }
 
+/// The SLS name of a text.
+const TEXT_SLS: &str = "<template-str>";
+
 fn run_text(call: &mut Call<'_>, session: &Session, text: &str, path: &str) -> Result {
-    struct Text<'a>(&'a MinionSls<'a>, &'a str, &'a str);
-    impl halite_render::state::highstate::SlsSource for Text<'_> {
+    /// A text that has been rendered.
+    struct Text(std::result::Result<Value, String>);
+    impl SlsSource for Text {
         fn available(&self, _: &str) -> Option<Vec<String>> {
-            Some(vec!["<template-str>".to_owned()])
+            Some(vec![TEXT_SLS.to_owned()])
         }
 
-        fn render(
-            &mut self,
-            saltenv: &str,
-            sls: &str,
-        ) -> std::result::Result<Option<halite_render::state::highstate::RenderedSls>, String>
-        {
-            let data = self.0.text(self.1, self.2, saltenv, sls)?;
-            Ok(Some(halite_render::state::highstate::RenderedSls {
-                data,
-                init: false,
-            }))
+        fn render(&mut self, _: &str, _: &str) -> std::result::Result<Option<RenderedSls>, String> {
+            let data = self.0.clone()?;
+            Ok(Some(RenderedSls { data, init: false }))
         }
     }
-    let source = MinionSls::new(&session.ctx, &session.client)?;
-    if let Ok(Value::Map(data)) = source.text(text, path, &session.saltenv(), "") {
-        let invalid = |key: &&str| data.contains(key);
-        let errors = ["include", "exclude", "extends"].iter().filter(|key| invalid(key)).map(|key| {
-            format!("The '{key}' declaration found on '<template-str>' is invalid when rendering single templates")
-        });
-        let errors: Vec<String> = errors.collect();
+    let saltenv = session.saltenv();
+    let data = session.source.text(text, path, &saltenv, TEXT_SLS);
+    if let Ok(Value::Map(data)) = &data {
+        let invalid = ["include", "exclude", "extends"]
+            .iter()
+            .filter(|key| data.contains(key));
+        let errors: Vec<String> = invalid
+            .map(|key| {
+                format!("The '{key}' declaration found on '{TEXT_SLS}' is invalid when rendering single templates")
+            })
+            .collect();
         if !errors.is_empty() {
             return compiler_error(errors).into_return(call);
         }
     }
-    let matches = [(session.saltenv(), vec!["<template-str>".to_owned()])];
-    let found = render_highstate(
-        &mut Text(&source, text, path),
-        &matches,
-        session.auto_order(),
-    );
+    let matches = [(saltenv, vec![TEXT_SLS.to_owned()])];
+    let found = render_highstate(&mut Text(data), &matches, session.auto_order());
     if !found.errors.is_empty() {
         return compiler_error(found.errors).into_return(call);
     }

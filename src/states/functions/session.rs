@@ -2,7 +2,7 @@
 
 use super::control;
 use crate::declare::RunData;
-use crate::runner::{MinionStates, Progress, file_client};
+use crate::runner::{MinionStates, Progress};
 use crate::source::MinionSls;
 use crate::top::{Matches, Top};
 use halite_channel::pillar_request::PillarQuery;
@@ -17,6 +17,7 @@ use halite_render::state::result::check_result;
 use halite_render::state::run::{RunOptions, StateModules, run};
 use halite_wire::{Map, Value};
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,7 +89,9 @@ pub(super) fn names(value: &Value) -> Vec<String> {
 /// What a state function works with: the minion with the options, grains and pillar of the run.
 pub(super) struct Session {
     pub ctx: Context,
-    pub client: FileClient,
+    client: Rc<FileClient>,
+    /// The SLS files, listed and fetched once.
+    pub source: MinionSls,
     jid: String,
 }
 
@@ -97,7 +100,7 @@ impl Session {
     pub(super) fn open(call: &mut Call<'_>) -> std::result::Result<Session, Refusal> {
         queue(call)?;
         let mut ctx = call.ctx.clone();
-        let client = file_client(&ctx)?;
+        let client = Rc::new(FileClient::new(&ctx).map_err(CallError::from)?);
         if let Some(local) = text_of(call, "localconfig") {
             override_options(&mut ctx.opts, Path::new(&local))?;
         }
@@ -133,13 +136,12 @@ impl Session {
             },
         );
         load_pillar(call, &mut ctx, saltenv)?;
-        let jid = ctx
-            .job
-            .as_ref()
-            .and_then(|job| job.str("jid"))
-            .unwrap_or_default()
-            .to_owned();
-        Ok(Session { ctx, client, jid })
+        Ok(Session {
+            source: MinionSls::new(&ctx, client.clone())?,
+            jid: control::own_jid(call).to_owned(),
+            ctx,
+            client,
+        })
     }
 
     fn flag(&self, key: &str) -> bool {
@@ -163,16 +165,14 @@ impl Session {
     }
 
     /// The high data of SLS files by environment, and the messages about errors in them.
-    pub(super) fn render(&self, matches: &Matches) -> Result<HighData> {
-        let mut source = MinionSls::new(&self.ctx, &self.client)?;
-        Ok(render_highstate(&mut source, matches, self.auto_order()))
+    pub(super) fn render(&self, matches: &Matches) -> HighData {
+        render_highstate(&mut &self.source, matches, self.auto_order())
     }
 
     /// The SLS files of the top files.
     pub(super) fn matches(&self) -> std::result::Result<Matches, Refusal> {
-        let source = MinionSls::new(&self.ctx, &self.client)?;
         let mut errors = Vec::new();
-        let top = Top::read(&self.ctx, &source, &mut errors)?;
+        let top = Top::read(&self.ctx, &self.source, &mut errors)?;
         if !errors.is_empty() {
             return Err(compiler_error(errors));
         }
@@ -181,7 +181,7 @@ impl Session {
 
     /// The high data of SLS files in the environment of the run.
     pub(super) fn high_of(&self, mods: &[String]) -> std::result::Result<Map, Refusal> {
-        let found = self.render(&vec![(self.saltenv(), mods.to_vec())])?;
+        let found = self.render(&vec![(self.saltenv(), mods.to_vec())]);
         if found.errors.is_empty() {
             Ok(found.high)
         } else {
@@ -389,13 +389,7 @@ fn queue(call: &mut Call<'_>) -> std::result::Result<(), Refusal> {
         Value::Int(most) => Some(*most),
         _ => None,
     };
-    let jid = call
-        .ctx
-        .job
-        .as_ref()
-        .and_then(|job| job.str("jid"))
-        .unwrap_or_default()
-        .to_owned();
+    let jid = control::own_jid(call).to_owned();
     if let Some(most) = most.filter(|most| *most > 0)
         && i64::try_from(control::older(call, &jid)).unwrap_or(i64::MAX) >= most
     {

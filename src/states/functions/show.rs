@@ -1,7 +1,6 @@
 //! Functions that show what would run.
 
 use super::session::{EX_PILLAR_FAILURE, Refusal, Session, disabled, names, ready};
-use crate::source::MinionSls;
 use crate::top::shown;
 use halite_modules::execution::declare::Result;
 use halite_modules::execution::{Call, CallError, python};
@@ -38,7 +37,7 @@ fn open(call: &mut Call<'_>) -> std::result::Result<Session, Refusal> {
 fn highstate(call: &mut Call<'_>) -> std::result::Result<(Session, Map), Refusal> {
     let session = open(call)?;
     let matches = session.matches()?;
-    let found = session.render(&matches)?;
+    let found = session.render(&matches);
     if found.errors.is_empty() {
         Ok((session, found.high))
     } else {
@@ -103,10 +102,9 @@ pub(super) fn show_states(call: &mut Call<'_>) -> Result {
 pub(super) fn show_state_usage(call: &mut Call<'_>) -> Result {
     let session = ready!(call, open(call));
     let matches = ready!(call, session.matches());
-    let source = MinionSls::new(&session.ctx, &session.client)?;
     let mut all = Map::new();
-    for env in source.environments()? {
-        let available = source.available(&env).unwrap_or_default();
+    for env in session.source.environments()? {
+        let available = (&session.source).available(&env).unwrap_or_default();
         let used: Vec<String> = matches
             .iter()
             .filter(|(known, _)| *known == env)
@@ -136,8 +134,9 @@ pub(super) fn sls_exists(call: &mut Call<'_>) -> Result {
 pub(super) fn sls_file_exists(call: &mut Call<'_>) -> Result {
     let mods = names(call.arg("mods"));
     let session = ready!(call, open(call));
-    let source = MinionSls::new(&session.ctx, &session.client)?;
-    let available = source.available(&session.saltenv()).unwrap_or_default();
+    let available = (&session.source)
+        .available(&session.saltenv())
+        .unwrap_or_default();
     Ok(mods.iter().all(|name| available.contains(name)).into())
 }
 
