@@ -1,7 +1,7 @@
 //! Common parts of daemons.
 
 use super::common::{Common, fail};
-use halite_sys::daemon::{PidFile, Report, in_background, start_in_background, survive_signals};
+use halite_sys::daemon::{Report, in_background, start_in_background, survive_signals};
 use halite_sys::logging::LogOptions;
 use halite_sys::process::arguments;
 use halite_wire::{Map, Value, yaml};
@@ -127,11 +127,11 @@ pub(super) fn refused(why: &str, status: i32) -> i32 {
 
 /// Writes the pid file, if one is configured.
 #[cfg(feature = "gateways")]
-pub(super) fn pid_file(path: &Path) -> Result<Option<PidFile>, String> {
+pub(super) fn pid_file(path: &Path) -> Result<Option<halite_sys::daemon::PidFile>, String> {
     if path.as_os_str().is_empty() {
         return Ok(None);
     }
-    let file = PidFile::write(path);
+    let file = halite_sys::daemon::PidFile::write(path);
     file.map(Some)
         .map_err(|e| format!("the pid file {}: {e}", path.display()))
 }
