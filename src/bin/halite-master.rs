@@ -1,5 +1,5 @@
 //! The master daemon.
 
 fn main() {
-    halite::cli::start::main(halite::cli::master::run);
+    halite::cli::start::main_with_modules(halite::cli::master::run);
 }

@@ -1,5 +1,5 @@
 //! The runtime for WASM modules.
 
 fn main() {
-    halite::cli::start::main(halite::cli::runtime::run);
+    halite::cli::start::main_with_modules(halite::cli::runtime::run);
 }

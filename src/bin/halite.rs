@@ -1,5 +1,5 @@
 //! The command that runs functions on minions. In packages it is also the other commands for the master's host.
 
 fn main() {
-    halite::cli::start::main(halite::cli::programs::halite);
+    halite::cli::start::main_with_modules(halite::cli::programs::halite);
 }

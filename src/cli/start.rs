@@ -7,11 +7,16 @@ use clap::{ArgMatches, Command, FromArgMatches, Parser};
 use halite_modules::versions;
 use std::ffi::OsString;
 
-/// The main function of every program: `run` returns its exit status.
+/// The main function of programs that run no minion functions: `run` returns the exit status.
 pub fn main(run: fn() -> i32) -> ! {
     halite_sys::process::protect_memory();
-    halite_states::install();
     std::process::exit(run())
+}
+
+/// Like [`main`], for programs that run minion functions, `state.*` among them.
+pub fn main_with_modules(run: fn() -> i32) -> ! {
+    halite_states::install();
+    main(run)
 }
 
 /// The command of a parser. As in Salt, `-V` prints the versions report, so clap's own `-V` is disabled.

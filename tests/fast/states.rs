@@ -253,6 +253,7 @@ fn play_apart(file: &Path) -> bool {
         .env(STAGE, dir.path())
         .env(CALLS, file)
         .env("PATH", format!("{}/D/bin:{path}", dir.path().display()))
+        .env("SHELL", "/bin/bash")
         .env("FAKE_SYSTEM", "/etc/systemd/system")
         .status();
     status.unwrap().success()

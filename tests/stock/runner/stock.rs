@@ -57,7 +57,7 @@ const EQUAL: &[&[&str]] = &[
 /// What stock's Python clients are told to do; one JSON value a line.
 const CLIENTS: &str = r#"
 import json, os, sys
-import salt.config, salt.runner, salt.wheel
+import salt.config, salt.runner, salt.version, salt.wheel
 opts = salt.config.client_config(sys.argv[1])
 user = opts["user"]
 with open(os.path.join(opts["cachedir"], "." + user + "_key")) as f:
@@ -89,6 +89,10 @@ say(sorted(wheel.cmd_sync(low("key.finger_master"))["data"]))
 for fun, arg in json.loads(sys.argv[2]):
     here = wheel.cmd(fun, list(arg), print_event=False)
     there = wheel.cmd_sync(low(fun, arg=arg, kwarg={}))["data"]["return"]
+    if fun == "key.list_all" and salt.version.__saltstack_version__.major >= 3008:
+        # 3008 names the master's own files after the master, and lists what lies there; halite's are called "master".
+        own = opts["id"].removesuffix("_master")
+        here["local"] = [own + name.removeprefix("master") for name in here["local"]]
     if here != there:
         say([fun, here, there])
 "#;
