@@ -11,7 +11,7 @@ pub struct SlsUsage {
     pub absent_renderers: Vec<String>,
     /// Filters that do not exist here.
     pub absent_filters: Vec<UsedName>,
-    /// Execution functions that its templates call by name.
+    /// Execution functions that its templates and `module.run` call by name.
     pub functions: Vec<UsedName>,
     /// State functions, as far as lines show them: `file.managed`.
     pub states: Vec<UsedName>,
@@ -54,7 +54,9 @@ pub fn scan(text: &str, name: &str, pipeline: &Pipeline) -> SlsUsage {
         };
         out.fault = read.err().map(|e| fault(&e));
     }
-    out.states = states(text);
+    let (states, called) = states(text);
+    out.states = states;
+    out.functions.extend(called);
     out
 }
 
@@ -64,46 +66,62 @@ fn fault(e: &RenderError) -> UsedName {
     (first, e.line())
 }
 
-/// State functions, guessed from lines: the keys below a name without indentation, or after that name on its
-/// line.
-fn states(text: &str) -> Vec<UsedName> {
-    let mut out = Vec::new();
-    let mut level = None;
+/// Top-level keys of SLS files that declare no states.
+const NO_STATES: [&str; 3] = ["include", "exclude", "extend"];
+
+/// State functions, and the execution functions that `module.run` calls, guessed from lines: the keys below a name
+/// without indentation, or after that name on its line, and the list below them.
+fn states(text: &str) -> (Vec<UsedName>, Vec<UsedName>) {
+    let (mut found, mut called) = (Vec::new(), Vec::new());
+    // The indentation of the keys of this declaration, and the last of these keys.
+    let (mut level, mut key) = (None, "");
     for (at, line) in text.lines().enumerate() {
         let body = line.trim_start();
         if body.is_empty() || body.starts_with(['#', '{']) {
             continue;
         }
         let indent = line.len() - body.len();
-        let found = match (indent, level) {
-            (0, _) => {
-                level = Some(0);
-                body.split_once(": ").map(|(_, short)| short.trim())
+        if indent == 0 {
+            let id = body.split(':').next().unwrap_or_default();
+            level = (!NO_STATES.contains(&id)).then_some(0);
+            key = body.split_once(": ").map_or("", |(_, short)| short.trim());
+        } else if level == Some(0) || level == Some(indent) && !body.starts_with('-') {
+            level = Some(indent);
+            key = body;
+        } else {
+            let Some(entry) = body.strip_prefix("- ").filter(|_| level.is_some()) else {
+                continue;
+            };
+            let bare = key.strip_suffix(':').filter(|module| is_word(module));
+            if let Some(module) = bare.filter(|_| is_word(entry)) {
+                found.push((format!("{module}.{entry}"), at + 1));
+            } else if matches!(function_name(key), Some("module.run" | "module.wait")) {
+                let name = entry.strip_prefix("name:").map_or(entry, str::trim);
+                let named = name.len() < entry.len() || entry.ends_with(':');
+                let name = function_name(name).filter(|_| named);
+                called.extend(name.map(|name| (name.to_owned(), at + 1)));
             }
-            (_, Some(0)) => {
-                level = Some(indent);
-                Some(body)
-            }
-            (_, Some(of)) if of == indent => Some(body),
-            _ => None,
-        };
-        if let Some(name) = found.and_then(function_name) {
-            out.push((name.to_owned(), at + 1));
+            continue;
+        }
+        if let Some(name) = function_name(key) {
+            found.push((name.to_owned(), at + 1));
         }
     }
-    out
+    (found, called)
+}
+
+fn is_word(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_lowercase())
+        && text
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
 }
 
 /// `module.function`, with or without a colon and more after it.
 fn function_name(text: &str) -> Option<&str> {
     let name = text.split(':').next().unwrap_or_default().trim_end();
     let (module, function) = name.split_once('.')?;
-    let word = |w: &str| {
-        w.starts_with(|c: char| c.is_ascii_lowercase())
-            && w.bytes()
-                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-    };
-    (word(module) && word(function)).then_some(name)
+    (is_word(module) && is_word(function)).then_some(name)
 }
 
 #[cfg(test)]
@@ -123,14 +141,23 @@ mod tests {
     fn states_are_found_by_line() {
         let text = "{% set x = 1 %}\n/etc/motd:\n  file.managed:\n    - source: salt://motd\n    - watch.in: x\n\
                     {% for n in [1] %}\npkg{{ n }}:\n  pkg:\n    - installed\n{% endfor %}\nvim: pkg.installed\n\
-                    git:\n  pkg.latest: []\ninclude:\n  - other.sls\n";
+                    git:\n  pkg.latest: []\ninclude:\n  - other.sls\nextend:\n  nginx.conf:\n    a.b: []\n\
+                    reload:\n  module.wait:\n    - name: service.reload\n    - m_name: nginx.x\n\
+                    refresh:\n  module.run:\n    - mine.update:\n      - x.y: 1\n";
         let found = seen(text);
+        assert_eq!(
+            found.functions,
+            [("service.reload".into(), 21), ("mine.update".into(), 25)]
+        );
         assert_eq!(
             found.states,
             [
                 ("file.managed".into(), 3),
+                ("pkg.installed".into(), 9),
                 ("pkg.installed".into(), 11),
-                ("pkg.latest".into(), 13)
+                ("pkg.latest".into(), 13),
+                ("module.wait".into(), 20),
+                ("module.run".into(), 24)
             ]
         );
         assert_eq!(found.fault, None);

@@ -43,8 +43,8 @@ STEPS = ["test", "real", "real"]
 KEYS = {"state", "args", "setup", "fakes", "steps", "differs"}
 # Modules that hold more between calls than a run of states does.
 FRESH = {"grains", "host", "ssh_auth", "ssh_known_hosts"}
-# Whole trees, what stock 3008 does not have, and what holds lists of packages for the life of a process.
-NOT_CALLS = {"alternatives.yaml", "pkg.yaml", "trees.yaml"}
+# What stock 3008 does not have, and what holds lists of packages for the life of a process.
+NOT_CALLS = {"alternatives.yaml", "pkg.yaml"}
 # What differs from run to run.
 IGNORED = {"start_time", "duration", "__run_num__", "pid", "__sls__"}
 

@@ -27,6 +27,7 @@ mod reactor;
 mod runner;
 mod runtime;
 mod service;
+mod state_trees;
 mod states;
 mod stomp_connector;
 mod watch;

@@ -1,4 +1,4 @@
-//! States and pillar: what each `.sls` file needs, checked without a minion.
+//! States and pillar: what each SLS file and `.jinja` or `.j2` template needs, checked without a minion.
 
 use super::finding::{Finding, Report, Verdict};
 use halite_client::runner;
@@ -36,9 +36,13 @@ pub(super) fn check(config: &MasterConfig, report: &mut Report) {
         whitelist: config.renderer_whitelist.clone(),
     };
     let functions = execution::functions().into_iter().map(|(name, _)| name);
+    let states = halite_states::state_functions()
+        .into_iter()
+        .map(|(name, _)| name);
     let eyes = TreeChecker {
         pipeline,
         functions: functions.collect(),
+        states: states.collect(),
     };
     for (tree, roots) in [
         (Tree::States, &config.file_roots),
@@ -73,6 +77,8 @@ struct TreeChecker {
     pipeline: Pipeline,
     /// Functions that halite's minion supports.
     functions: HashSet<String>,
+    /// State functions that it supports.
+    states: HashSet<String>,
 }
 
 /// Uses by name: how often, and the first location.
@@ -87,6 +93,10 @@ impl TreeChecker {
     fn root(&self, tree: Tree, root: &Path, report: &mut Report) {
         let mut files = Vec::new();
         collect(root, 0, &mut files);
+        let templates = Pipeline {
+            default: "jinja".into(),
+            ..self.pipeline.clone()
+        };
         let (mut states, mut functions) = (Uses::new(), Uses::new());
         let before = report.findings.len();
         for file in &files {
@@ -99,9 +109,18 @@ impl TreeChecker {
                     continue;
                 }
             };
-            let seen = usage::scan(&text, &file.to_string_lossy(), &self.pipeline);
+            let pipeline = if is_sls(file) {
+                &self.pipeline
+            } else {
+                &templates
+            };
+            let seen = usage::scan(&text, &file.to_string_lossy(), pipeline);
             self.file(tree, file, &seen, report);
-            for (name, line) in &seen.states {
+            // States of `salt` are the master's: orchestration.
+            let lacking = |name: &&(String, usize)| {
+                !name.0.starts_with("salt.") && !self.states.contains(&name.0)
+            };
+            for (name, line) in seen.states.iter().filter(lacking) {
                 count(&mut states, name, file, *line);
             }
             for (name, line) in &seen.functions {
@@ -116,7 +135,7 @@ impl TreeChecker {
         }
         self.uses(tree, functions, report);
         if tree == Tree::States {
-            self.states(root, &states, report);
+            lacking_states(states, report);
             own_modules(root, "_", report);
         }
         let clean = report.findings[before..].iter().all(|f| f.line == 0);
@@ -124,7 +143,8 @@ impl TreeChecker {
             Tree::States => "states",
             Tree::Pillar => "pillar",
         };
-        let note = match (files.len(), clean) {
+        let sls = files.iter().filter(|file| is_sls(file)).count();
+        let note = match (sls, clean) {
             (0, _) => "no .sls files".to_owned(),
             (1, true) => "1 .sls file, which can be read".to_owned(),
             (n, true) => format!("{n} .sls files, which can all be read"),
@@ -177,10 +197,7 @@ impl TreeChecker {
 
     fn uses(&self, tree: Tree, functions: Uses, report: &mut Report) {
         for (name, (times, file, line)) in functions {
-            let times = match times {
-                1 => String::new(),
-                n => format!("called in {n} places, the first here; "),
-            };
+            let times = places("called", times);
             let (verdict, note) = match tree {
                 Tree::Pillar => (
                     Verdict::NeedsAction,
@@ -196,28 +213,31 @@ impl TreeChecker {
             report.findings.push(found);
         }
     }
+}
 
-    /// One finding for the state modules used below a root.
-    fn states(&self, root: &Path, states: &Uses, report: &mut Report) {
-        if states.is_empty() || self.functions.contains("state.apply") {
-            return;
-        }
-        let mut modules: BTreeMap<&str, usize> = BTreeMap::new();
-        for (name, (times, ..)) in states {
-            let module = name.split_once('.').map_or(name.as_str(), |(m, _)| m);
-            *modules.entry(module).or_default() += times;
-        }
-        let modules: Vec<String> = modules.iter().map(|(m, n)| format!("{m} ({n})")).collect();
-        let note = format!(
-            "of {}: stock minions run them as before; halite-minion runs no states",
-            modules.join(", ")
-        );
-        let found = Finding::about(Verdict::Different, root, "states", note);
+/// The state functions that halite's minion lacks.
+fn lacking_states(states: Uses, report: &mut Report) {
+    for (name, (times, file, line)) in states {
+        let note = places("used", times)
+            + "stock minions have this state as before; halite-minion does not";
+        let found = Finding::about(Verdict::Different, &file, &name, note).at(line);
         report.findings.push(found);
     }
 }
 
-/// The `.sls` files below a directory, sorted; symlinks are followed as in Salt.
+/// How often something is used, if more than once.
+fn places(used: &str, times: usize) -> String {
+    match times {
+        1 => String::new(),
+        n => format!("{used} in {n} places, the first here; "),
+    }
+}
+
+fn is_sls(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "sls")
+}
+
+/// The SLS files and templates of them below a directory, sorted; symlinks are followed as in Salt.
 fn collect(dir: &Path, depth: usize, out: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(dir) else {
         return;
@@ -231,8 +251,10 @@ fn collect(dir: &Path, depth: usize, out: &mut Vec<PathBuf>) {
         if meta.is_dir() && depth < DEEPEST {
             collect(&path, depth + 1, out);
         }
-        let sls = path.extension().is_some_and(|e| e == "sls");
-        if sls && meta.is_file() && meta.len() <= LARGEST && out.len() < MOST_FILES {
+        let read = path
+            .extension()
+            .is_some_and(|e| ["sls", "jinja", "j2"].iter().any(|known| e == *known));
+        if read && meta.is_file() && meta.len() <= LARGEST && out.len() < MOST_FILES {
             out.push(path);
         }
     }

@@ -12,3 +12,9 @@ nginx:
         port: {{ port }}
         id: {{ salt.mysites.name(grains.id) }}
         cert: {{ '/etc/cert' | file_hashsum }}
+
+site:
+  mysites.present:
+    - name: web
+  module.run:
+    - name: nosuch.reload
