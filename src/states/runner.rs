@@ -217,10 +217,12 @@ impl MinionStates {
         match invoke(&self.context(), "cmd.retcode", vec![command.into()], kwargs) {
             Ok(code) => code.as_int() == Some(0),
             Err(e) => {
-                log::warn!(
-                    "{}: the condition {command:?}: {e}",
-                    low.str("__id__").unwrap_or_default()
-                );
+                let id = low.str("__id__").unwrap_or_default();
+                if low.get("no_log").is_some_and(Value::truthy) {
+                    log::warn!("{id}: a condition cannot be run");
+                } else {
+                    log::warn!("{id}: the condition {command:?}: {e}");
+                }
                 false
             }
         }

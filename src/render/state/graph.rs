@@ -301,6 +301,42 @@ impl Graph {
         Key(order, own)
     }
 
+    /// The graph in the language of Graphviz (`DependencyGraph.to_dot`).
+    pub fn to_dot(&self) -> String {
+        let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
+        let mut lines = vec!["digraph G {".to_owned()];
+        for node in &self.nodes {
+            let text = |key| quoted(self.chunks[node.chunk].str(key).unwrap_or_default());
+            let (id, name) = (text("__id__"), text("name"));
+            let called = if id == name {
+                String::new()
+            } else {
+                format!("\\n({name})")
+            };
+            lines.push(format!(
+                "  \"{}\" [label=\"{}.{}\\n{id}{called}\"];",
+                quoted(&node.name),
+                text("state"),
+                text("fun")
+            ));
+        }
+        for node in &self.nodes {
+            // All edges to one node together, as a graph library lists them.
+            let mut edges: Vec<(usize, Requisite)> = node.out.clone();
+            edges.sort_by_key(|(to, _)| node.out.iter().position(|(other, _)| other == to));
+            for (to, kind) in edges {
+                lines.push(format!(
+                    "  \"{}\" -> \"{}\" [label=\"{}\"];",
+                    quoted(&node.name),
+                    quoted(&self.nodes[to].name),
+                    kind.name()
+                ));
+            }
+        }
+        lines.push("}".to_owned());
+        lines.join("\n")
+    }
+
     /// Describes a cycle: what requires what.
     fn cycle(&self) -> String {
         let mut state = vec![0u8; self.nodes.len()];

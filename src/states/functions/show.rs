@@ -86,6 +86,21 @@ pub(super) fn show_low_sls(call: &mut Call<'_>) -> Result {
         .into())
 }
 
+pub(super) fn graph(call: &mut Call<'_>) -> Result {
+    let mods = names(call.arg("mods"));
+    let session = ready!(call, open(call));
+    ready!(call, disabled(call, &mods));
+    let high = ready!(call, session.high_of(&mods));
+    let compiled = ready!(call, session.compile_as_is(call, &high));
+    Ok(compiled.graph.to_dot().into())
+}
+
+pub(super) fn graph_highstate(call: &mut Call<'_>) -> Result {
+    let (session, high) = ready!(call, highstate(call));
+    let compiled = ready!(call, session.compile_as_is(call, &high));
+    Ok(compiled.graph.to_dot().into())
+}
+
 pub(super) fn show_states(call: &mut Call<'_>) -> Result {
     let (session, high) = ready!(call, highstate(call));
     let compiled = ready!(call, session.compile(call, high));
