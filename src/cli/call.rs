@@ -1,6 +1,6 @@
 //! `halite-call`: the `salt-call` command (`salt/cli/caller.py`).
 
-use super::common::{ArgumentOptions, Common, IgnoredOptions, OutputConfig, OutputOptions, fail};
+use super::common::{ArgumentOptions, Common, IgnoredOptions, OutputOptions, fail};
 use super::progress::StateProgress;
 use super::start::{self, start};
 use clap::Parser;
@@ -386,12 +386,7 @@ fn show(
     let bad = |e: String| ExitError::new(1, format!("ERROR: {e}"));
     let mut screen = options
         .output
-        .open(&OutputConfig {
-            color: config.color,
-            output: config.output.as_deref(),
-            state_output: &config.state_output,
-            state_verbose: config.state_verbose,
-        })
+        .open(&super::common::output_config!(config))
         .map_err(bad)?;
     let name = super::output::choose_name(screen.out.as_deref(), out, false, "").to_owned();
     screen.show(&name, &halite_wire::map! {"local" => value.clone()}.into());

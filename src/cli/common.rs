@@ -183,6 +183,18 @@ pub struct OutputOptions {
         help_heading = "Output options"
     )]
     pub state_verbose: Option<bool>,
+
+    /// States: end with the N that took longest; 10 if N is left out
+    #[arg(
+        long,
+        visible_alias = "state_profile",
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "10",
+        help_heading = "Output options"
+    )]
+    pub state_profile: Option<usize>,
 }
 
 /// Output settings of a configuration.
@@ -191,11 +203,33 @@ pub struct OutputConfig<'a> {
     pub color: Option<bool>,
     /// `output`.
     pub output: Option<&'a str>,
-    /// `state_output`.
-    pub state_output: &'a str,
-    /// `state_verbose`.
-    pub state_verbose: bool,
+    /// The options `state_*`.
+    pub style: super::output::Style,
 }
+
+/// The output settings of a master's or minion's configuration, which have the same names.
+macro_rules! output_config {
+    ($config:expr) => {{
+        let list = |names: &[String]| halite_wire::Value::from(names.to_vec());
+        $crate::common::OutputConfig {
+            color: $config.color,
+            output: $config.output.as_deref(),
+            style: $crate::output::Style {
+                state_output: $config.state_output.clone(),
+                state_verbose: $config.state_verbose,
+                state_output_diff: $config.state_output_diff,
+                state_output_profile: $config.state_output_profile,
+                state_output_pct: $config.state_output_pct,
+                state_output_exclude: list(&$config.state_output_exclude),
+                state_output_terse: list(&$config.state_output_terse),
+                state_compress_ids: $config.state_compress_ids,
+                state_tabular: $config.state_tabular,
+                ..$crate::output::Style::default()
+            },
+        }
+    }};
+}
+pub(crate) use output_config;
 
 /// Where and how results are shown.
 pub struct Screen {
@@ -236,9 +270,10 @@ impl OutputOptions {
             state_output: self
                 .state_output
                 .clone()
-                .unwrap_or_else(|| config.state_output.to_owned()),
-            state_verbose: self.state_verbose.unwrap_or(config.state_verbose),
-            ..super::output::Style::default()
+                .unwrap_or_else(|| config.style.state_output.clone()),
+            state_verbose: self.state_verbose.unwrap_or(config.style.state_verbose),
+            slowest_states: self.state_profile.unwrap_or(0),
+            ..config.style.clone()
         };
         let out = self.out.as_deref().or(config.output).map(str::to_owned);
         Ok(Screen { out, style, sink })

@@ -284,6 +284,20 @@ options! {
         state_output: String = "full";
         /// Show states that changed nothing.
         state_verbose: bool = "true";
+        /// Show only states that changed something or failed.
+        state_output_diff: bool = "false";
+        /// Show when each state started and how long it took.
+        state_output_profile: bool = "true";
+        /// Show the share of states that succeeded in the summary.
+        state_output_pct: bool = "false";
+        /// Results that `state_output: filter` leaves out, such as `True`.
+        state_output_exclude: Vec<String> = "[]";
+        /// Results that `state_output: filter` shows on one line.
+        state_output_terse: Vec<String> = "[]";
+        /// Show states with the same id and result as one.
+        state_compress_ids: bool = "false";
+        /// Show the lines of `state_output: terse` in columns.
+        state_tabular: bool = "false";
         /// Default outputter.
         output: Option<String> = "null";
         /// Log level on the console: quiet, critical, error, warning, info, profile, debug, trace, garbage or all.

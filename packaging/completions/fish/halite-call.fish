@@ -32,6 +32,7 @@ mixed\t''
 changes\t''
 filter\t''"
 complete -c halite-call -l state-verbose -l state_verbose -d 'States: show successful ones as well' -r -f
+complete -c halite-call -l state-profile -l state_profile -d 'States: end with the N that took longest; 10 if N is left out' -r -f
 complete -c halite-call -l master -d 'Master to use; overrides the option `master`' -r -f
 complete -c halite-call -l id -d 'Minion id; overrides the option `id`' -r -f
 complete -c halite-call -l auth-timeout -d 'Seconds to wait for the answer to a sign-in; overrides the option `auth_timeout`' -r -f

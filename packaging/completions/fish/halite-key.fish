@@ -38,6 +38,7 @@ mixed\t''
 changes\t''
 filter\t''"
 complete -c halite-key -l state-verbose -l state_verbose -d 'States: show successful ones as well' -r -f
+complete -c halite-key -l state-profile -l state_profile -d 'States: end with the N that took longest; 10 if N is left out' -r -f
 complete -c halite-key -l username -d 'User; prompted for if missing' -r -f
 complete -c halite-key -l password -d 'Password; prompted for if missing. Other users of this host can see it in the process list' -r -f
 complete -c halite-key -l log-level -d 'Log level on the terminal: all, garbage, trace, debug, profile, info, warning, error, critical, quiet' -r -f -a "all\t''

@@ -39,6 +39,7 @@ mixed\t''
 changes\t''
 filter\t''"
 complete -c halite-run -l state-verbose -l state_verbose -d 'States: show successful ones as well' -r -f
+complete -c halite-run -l state-profile -l state_profile -d 'States: end with the N that took longest; 10 if N is left out' -r -f
 complete -c halite-run -s c -l config-dir -d 'Directory of the configuration files; a directory called `salt` means an existing Salt installation' -r -f -a "(__fish_complete_directories)"
 complete -c halite-run -s V -l versions-report -d 'Print the versions of the program, its libraries and the system, and exit'
 complete -c halite-run -l version -d 'Print the version of the program, and exit'

@@ -51,6 +51,7 @@ mixed\t''
 changes\t''
 filter\t''"
 complete -c halite -l state-verbose -l state_verbose -d 'States: show successful ones as well' -r -f
+complete -c halite -l state-profile -l state_profile -d 'States: end with the N that took longest; 10 if N is left out' -r -f
 complete -c halite -s c -l config-dir -d 'Directory of the configuration files; a directory called `salt` means an existing Salt installation' -r -f -a "(__fish_complete_directories)"
 complete -c halite -s V -l versions-report -d 'Print the versions of the program, its libraries and the system, and exit'
 complete -c halite -l version -d 'Print the version of the program, and exit'

@@ -193,7 +193,7 @@ impl Host<'_> {
             1
         };
         self.counts.result(&result, names)?;
-        self.counts.duration(ret)?;
+        self.counts.duration(key, ret)?;
         let (changed, changes) = self.changes(ret, names)?;
         let quiet = self.style.state_output_diff || !self.style.state_verbose;
         if quiet && result.truthy() && !changed {

@@ -168,6 +168,8 @@ pub struct Style {
     pub state_output_diff: bool,
     /// Whether times and durations are shown.
     pub state_output_profile: bool,
+    /// How many states the summary names as the slowest.
+    pub slowest_states: usize,
     /// Whether the summary has percentages.
     pub state_output_pct: bool,
     /// Whether states with the same ID and result are combined.
@@ -197,6 +199,7 @@ impl Default for Style {
             state_verbose: true,
             state_output_diff: false,
             state_output_profile: true,
+            slowest_states: 0,
             state_output_pct: false,
             state_compress_ids: false,
             state_tabular: false,

@@ -21,6 +21,8 @@ pub(super) struct Counts {
     pub changed: i64,
     durations: Vec<f64>,
     parallel: Vec<f64>,
+    /// Milliseconds and keys of all states.
+    timed: Vec<(f64, String)>,
 }
 
 /// To Python `True` is 1 and `False` is 0.
@@ -60,7 +62,7 @@ impl Counts {
     }
 
     /// Adds the duration of a state in milliseconds; of parallel states, only the longest counts.
-    pub fn duration(&mut self, ret: &Map) -> Result<(), Unshowable> {
+    pub fn duration(&mut self, key: &Value, ret: &Map) -> Result<(), Unshowable> {
         let duration = match ret.get("duration") {
             None => Some(0.0),
             Some(Value::Int(i)) => Some(*i as f64),
@@ -70,6 +72,9 @@ impl Counts {
             Some(Value::Str(text)) => milliseconds(text),
             Some(_) => return Err(Unshowable),
         };
+        if let (Some(duration), Some(key)) = (duration, key.as_str()) {
+            self.timed.push((duration, key.to_owned()));
+        }
         let list = if ret.contains("__parallel__") {
             &mut self.parallel
         } else {
@@ -113,7 +118,27 @@ impl Counts {
         if style.state_output_profile {
             lines.push(self.run_time(width - 5, colors));
         }
+        lines.extend(self.slowest(style.slowest_states, colors));
         lines
+    }
+
+    /// The states that took longest.
+    fn slowest(&self, count: usize, colors: &Palette) -> Vec<String> {
+        let mut timed: Vec<&(f64, String)> = self.timed.iter().collect();
+        timed.sort_by(|a, b| b.0.total_cmp(&a.0));
+        timed.truncate(count);
+        let Palette { cyan, end, .. } = colors;
+        let line = |(time, key): &&(f64, String)| {
+            let parts: Vec<&str> = key.split(SEPARATOR).collect();
+            let shown = match parts[..] {
+                [module, id, name, fun] if id == name => format!("{module}.{fun} {id}"),
+                [module, id, name, fun] => format!("{module}.{fun} {id}: {name}"),
+                _ => key.clone(),
+            };
+            format!("{cyan}{time:>14.3} ms  {}{end}", shown.replace('\n', " "))
+        };
+        let title = (!timed.is_empty()).then(|| format!("{cyan}Slowest states:{end}"));
+        title.into_iter().chain(timed.iter().map(line)).collect()
     }
 
     /// ` (unchanged=1, changed=2)`, without what is 0.

@@ -269,3 +269,29 @@ fn who_ran_a_function_is_told_of_many_minions_at_once() {
     let all = texts::run_elsewhere("a.b", "Salt", &ids);
     assert!(all.ends_with(" m8, m9 and 2 more"), "{all}");
 }
+
+#[test]
+fn the_slowest_states_end_the_summary() {
+    let state = |time: f64, number: i64| {
+        map! {
+            "result" => true, "changes" => Map::new(), "comment" => "", "duration" => time, "__run_num__" => number,
+            "start_time" => "1",
+        }
+    };
+    let data = map! {"m1" => map! {
+        "test_|-a_|-a_|-nop" => state(1.0, 0), "cmd_|-b_|-sleep 1\nx_|-run" => state(1003.5, 1), "test_|-c_|-c_|-nop" => state(2.0, 2),
+    }};
+    let style = Style {
+        state_output: "terse".into(),
+        slowest_states: 2,
+        ..Style::default()
+    };
+    let text = render(Outputter::Highstate, &data.into(), &style);
+    let end = text.split("Slowest states:\n").nth(1).unwrap_or_default();
+    let lines: Vec<&str> = end.lines().map(str::trim).collect();
+    assert_eq!(
+        lines,
+        ["1003.500 ms  cmd.run b: sleep 1 x", "2.000 ms  test.nop c"],
+        "{text}"
+    );
+}

@@ -278,10 +278,5 @@ pub(crate) fn start_log(common: &Common, config: &MasterConfig) {
 
 /// The output settings of a master's configuration.
 pub(crate) fn output_config(config: &MasterConfig) -> OutputConfig<'_> {
-    OutputConfig {
-        color: config.color,
-        output: config.output.as_deref(),
-        state_output: &config.state_output,
-        state_verbose: config.state_verbose,
-    }
+    super::common::output_config!(config)
 }

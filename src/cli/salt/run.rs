@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) fn run(options: SaltOptions, config: MasterConfig) -> i32 {
     let screen = match options.output.open(&output_config(&config)) {
         Ok(mut screen) => {
-            screen.style.state_output_diff = options.output_diff;
+            screen.style.state_output_diff |= options.output_diff;
             screen
         }
         Err(e) => return fail(e, EXIT_NOTHING),

@@ -66,7 +66,7 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
 const LONGEST: usize = 600;
 
 /// Files that are too long still, with the reason why nobody has split them.
-const TOO_LONG: &[(&str, &str)] = &[];
+const TOO_LONG: &[(&str, &str)] = &[("src/config/master.rs", "one table, a row per option")];
 
 /// Places where `unwrap` or `expect` may stand outside of tests: file, part of the line, reason.
 const CERTAIN: &[(&str, &str, &str)] = &[];
@@ -391,7 +391,10 @@ fn no_program_dumps_core() {
     let text = |path: &PathBuf| fs::read_to_string(path).expect("it can be read");
     let mut wrong = Vec::new();
     for path in files("src/bin") {
-        if !text(&path).contains("halite::cli::start::main(") {
+        let text = text(&path);
+        if !text.contains("halite::cli::start::main(")
+            && !text.contains("halite::cli::start::main_with_modules(")
+        {
             wrong.push(shown(&path));
         }
     }
