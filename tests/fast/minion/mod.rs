@@ -8,6 +8,7 @@ mod masters;
 mod own;
 mod pair;
 mod returners;
+mod states;
 mod stock;
 
 use halite::client::local::Job;
