@@ -169,6 +169,10 @@ fn wanted(s: &mut State<'_, '_>, run: bool) -> Result {
     let name = s.name();
     let enable = enable(s);
     let verb = if run { "started" } else { "stopped" };
+    if s.salt("service.offline", Vec::new())?.truthy() {
+        let text = "Running in OFFLINE mode. Nothing to do";
+        return Ok(StateOutcome::good(text));
+    }
     if let Some(outcome) = unavailable(s, verb, !run)? {
         return Ok(outcome);
     }

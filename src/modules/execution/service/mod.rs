@@ -1,7 +1,8 @@
 //! `service`: services of hosts with systemd, including hosts where it is installed but not running, like containers
-//! and images.
+//! and images; there the scripts of `/etc/init.d` start and stop them on Debian.
 
 mod change;
+mod sysv;
 mod units;
 
 use super::cmd::which;
@@ -25,35 +26,27 @@ const MASK: &[Arg] = &[req("name"), opt("runtime", NO), opt("root", NIL)];
 pub(super) const MODULE: Module = Module {
     name: "service",
     functions: &[
-        Function::new(
-            "start",
-            |c| change::run_action(c, "start"),
-            "Starts a service.",
-        )
-        .args(START)
-        .names(&["name"]),
+        Function::new("start", |c| act(c, "start"), "Starts a service.")
+            .args(START)
+            .names(&["name"]),
         Function::new(
             "stop",
-            change::stop,
+            |c| act(c, "stop"),
             "Stops a service; returns whether it worked.",
         )
         .args(&[req("name"), opt("no_block", NIL)])
         .names(&["name"]),
-        Function::new(
-            "restart",
-            |c| change::run_action(c, "restart"),
-            "Restarts a service.",
-        )
-        .args(&[
-            req("name"),
-            opt("no_block", NIL),
-            opt("unmask", NO),
-            opt("unmask_runtime", NO),
-        ])
-        .names(&["name"]),
+        Function::new("restart", |c| act(c, "restart"), "Restarts a service.")
+            .args(&[
+                req("name"),
+                opt("no_block", NIL),
+                opt("unmask", NO),
+                opt("unmask_runtime", NO),
+            ])
+            .names(&["name"]),
         Function::new(
             "reload",
-            |c| change::run_action(c, "reload"),
+            |c| act(c, "reload"),
             "Has a service reload its configuration.",
         )
         .inner("reload_")
@@ -61,7 +54,7 @@ pub(super) const MODULE: Module = Module {
         .names(&["name"]),
         Function::new(
             "force_reload",
-            |c| change::run_action(c, "force-reload"),
+            |c| act(c, "force-reload"),
             "Reloads a service, or restarts it if it cannot reload.",
         )
         .args(&[
@@ -73,28 +66,54 @@ pub(super) const MODULE: Module = Module {
         .names(&["name"]),
         Function::new(
             "status",
-            units::status,
+            |c| {
+                if sysv::applies(c) {
+                    sysv::status(c)
+                } else {
+                    units::status(c)
+                }
+            },
             "Whether a service is running; for a glob, of each matching one.",
         )
         .args(&[req("name"), opt("sig", NIL)])
         .names(&["name"]),
-        Function::new("enable", change::enable, "Enables a service at boot.")
-            .args(&[
-                req("name"),
-                opt("no_block", NO),
-                opt("unmask", NO),
-                opt("unmask_runtime", NO),
-                opt("root", NIL),
-            ])
-            .keywords()
-            .names(&["name"]),
-        Function::new("disable", change::disable, "Disables a service at boot.")
-            .args(&[req("name"), opt("no_block", NO), opt("root", NIL)])
-            .keywords()
-            .names(&["name"]),
+        Function::new(
+            "enable",
+            |c| {
+                if sysv::applies(c) {
+                    sysv::enable(c, true)
+                } else {
+                    change::enable(c)
+                }
+            },
+            "Enables a service at boot.",
+        )
+        .args(&[
+            req("name"),
+            opt("no_block", NO),
+            opt("unmask", NO),
+            opt("unmask_runtime", NO),
+            opt("root", NIL),
+        ])
+        .keywords()
+        .names(&["name"]),
+        Function::new(
+            "disable",
+            |c| {
+                if sysv::applies(c) {
+                    sysv::enable(c, false)
+                } else {
+                    change::disable(c)
+                }
+            },
+            "Disables a service at boot.",
+        )
+        .args(&[req("name"), opt("no_block", NO), opt("root", NIL)])
+        .keywords()
+        .names(&["name"]),
         Function::new(
             "enabled",
-            |c| Ok(units::enabled(c)?.into()),
+            |c| Ok(enabled(c)?.into()),
             "Whether a service is enabled at boot.",
         )
         .args(&[req("name"), opt("root", NIL)])
@@ -102,7 +121,7 @@ pub(super) const MODULE: Module = Module {
         .names(&["name"]),
         Function::new(
             "disabled",
-            |c| Ok((!units::enabled(c)?).into()),
+            |c| Ok(disabled(c)?.into()),
             "Whether a service is disabled at boot.",
         )
         .args(&[req("name"), opt("root", NIL)])
@@ -137,20 +156,38 @@ pub(super) const MODULE: Module = Module {
         .names(&["name"]),
         Function::new(
             "get_all",
-            |c| Ok(units::all_services(root(c).as_deref()).into()),
+            |c| {
+                Ok(if sysv::applies(c) {
+                    sysv::listed(sysv::all())
+                } else {
+                    units::all_services(root(c).as_deref()).into()
+                })
+            },
             "All services.",
         )
         .args(&[opt("root", NIL)]),
         Function::new("get_running", units::running, "The running services."),
         Function::new(
             "get_enabled",
-            |c| units::with_state(c, "enabled"),
+            |c| {
+                if sysv::applies(c) {
+                    Ok(sysv::listed(sysv::enabled()))
+                } else {
+                    units::with_state(c, "enabled")
+                }
+            },
             "The services enabled at boot.",
         )
         .args(&[opt("root", NIL)]),
         Function::new(
             "get_disabled",
-            |c| units::with_state(c, "disabled"),
+            |c| {
+                if sysv::applies(c) {
+                    Ok(sysv::listed(&sysv::all() - &sysv::enabled()))
+                } else {
+                    units::with_state(c, "disabled")
+                }
+            },
             "The services disabled at boot.",
         )
         .args(&[opt("root", NIL)]),
@@ -209,6 +246,33 @@ fn offline() -> halite_wire::Value {
         false.into()
     } else {
         systemd::offline().into()
+    }
+}
+
+fn act(call: &mut Call<'_>, action: &str) -> Result {
+    if sysv::applies(call) {
+        sysv::act(call, action)
+    } else if action == "stop" {
+        change::stop(call)
+    } else {
+        change::run_action(call, action)
+    }
+}
+
+fn enabled(call: &mut Call<'_>) -> Result<bool> {
+    if sysv::applies(call) {
+        Ok(sysv::enabled().contains(&name(call)))
+    } else {
+        units::enabled(call)
+    }
+}
+
+fn disabled(call: &mut Call<'_>) -> Result<bool> {
+    if sysv::applies(call) {
+        let name = name(call);
+        Ok(sysv::all().contains(&name) && !sysv::enabled().contains(&name))
+    } else {
+        Ok(!units::enabled(call)?)
     }
 }
 
@@ -358,6 +422,9 @@ fn warn_if_changed(call: &mut Call<'_>, name: &str) -> Result<()> {
 
 fn available(call: &mut Call<'_>) -> Result<bool> {
     let name = name(call);
+    if sysv::applies(call) {
+        return Ok(sysv::all().contains(&name));
+    }
     warn_if_changed(call, &name)?;
     known(call, &name)
 }

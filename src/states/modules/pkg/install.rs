@@ -262,10 +262,12 @@ fn change(s: &mut State<'_, '_>, before: &Packages, plan: Plan, refresh: bool) -
     let mut result = Some(failed.is_empty());
     let mut lines = Vec::new();
     if !good.is_empty() {
-        lines.push(format!(
-            "The following packages were installed/updated: {}",
-            shown(&good)
-        ));
+        let names = shown(&good);
+        lines.push(if names.chars().count() < 20 {
+            format!("The following packages were installed/updated: {names}")
+        } else {
+            format!("{} installed/updated.", targeted(good.len()))
+        });
     }
     if let Some(holds) = Holds::apply(s, &plan.desired)? {
         if holds.result == Some(false) {
@@ -284,10 +286,14 @@ fn change(s: &mut State<'_, '_>, before: &Packages, plan: Plan, refresh: bool) -
         .cloned()
         .collect();
     if !rest.is_empty() {
-        lines.push(format!(
-            "The following packages were already installed: {}",
-            shown(&rest)
-        ));
+        lines.push(if rest.len() <= 20 {
+            format!(
+                "The following packages were already installed: {}",
+                shown(&rest)
+            )
+        } else {
+            format!("{} already installed", targeted(rest.len()))
+        });
     }
     for one in &plan.again {
         let name = &one.name;
@@ -299,12 +305,22 @@ fn change(s: &mut State<'_, '_>, before: &Packages, plan: Plan, refresh: bool) -
         }
     }
     if !failed.is_empty() {
-        lines.push(format!(
+        let text = format!(
             "The following packages failed to install/update: {}",
             shown(&failed)
-        ));
+        );
+        lines.insert(0, text);
     }
     Ok(StateOutcome::new(result, lines.join("\n")).changes(changes))
+}
+
+/// `2 targeted packages were`.
+fn targeted(count: usize) -> String {
+    if count == 1 {
+        "1 targeted package was".to_owned()
+    } else {
+        format!("{count} targeted packages were")
+    }
 }
 
 /// Packages with their versions.
