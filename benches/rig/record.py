@@ -4,7 +4,7 @@ import os
 
 
 class Record:
-    """Figures of the parts `compare`, `ceilings` and `sizing`; those not measured now are kept from earlier runs."""
+    """Figures of the parts `compare`, `states`, `ceilings` and `sizing`; those not measured now are kept from earlier runs."""
 
     def __init__(self, path, machine):
         """If `path` is None, nothing is written. Figures of another machine are dropped."""

@@ -53,10 +53,15 @@ const BOTH: &str = "signin,signin-again,req,job,cli-wall";
 
 #[test]
 fn every_row_works_on_halite_and_sizes_are_measured() {
-    let figures = compare(&["--only", "halite", "--parts", "compare,sizing"]);
+    let figures = compare(&["--only", "halite", "--parts", "compare,sizing,states"]);
     // A row without a figure is a failure of the script.
     let found = rows(&figures, "halite");
     assert!(found.len() > 20, "{found:?}");
+    // Three figures of five runs without a master, two of those through one.
+    assert_eq!(
+        figures["states"]["found"].as_object().map(|m| m.len()),
+        Some(25)
+    );
     let line = &figures["sizing"]["lines"][0];
     assert_eq!(line[0], "20", "{figures}");
     // How many cells say that the machine was too slow for them is not looked at.
