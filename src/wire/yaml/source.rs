@@ -35,6 +35,8 @@ pub(super) enum Fix {
     Quoted(usize, usize),
     /// Before the line with this index, which is inside brackets.
     Bracketed(usize),
+    /// Before the colon at this index, after the anchor of an empty key.
+    Anchor(usize),
 }
 
 /// Blanks to insert before a line inside brackets; more is tried if that is not enough.
@@ -80,6 +82,10 @@ impl Fix {
                 let line = text[..end].rfind('\n').map_or(0, |newline| newline + 1);
                 let blank = text[line..end].trim_matches(' ').is_empty();
                 blank.then_some((line, line, DEEP))
+            }
+            Fix::Anchor(at) => {
+                let at = byte(at);
+                text[at..].starts_with(':').then_some((at, at, 1))
             }
             Fix::Quoted(at, column) => {
                 let start = byte(at);
@@ -155,24 +161,36 @@ impl<'a> Source<'a> {
 
     /// Rejects anchors that would swallow text, such as the password `&secret!`. The span of a
     /// node starts at its anchor or tag.
-    pub fn check_anchor(&self, anchor: usize, span: &Span) -> Result<(), YamlError> {
+    ///
+    /// # Errors
+    /// A text such as `&name: value`, which libyaml reads as an empty key with an anchor, can be fixed.
+    pub fn check_anchor(&self, anchor: usize, span: &Span) -> Result<(), (YamlError, Option<Fix>)> {
         // Most nodes have none: the rest of the text is not searched for each of them.
         if anchor == 0 {
             return Ok(());
         }
-        let rest = self.chars.get(span.start.index()..).unwrap_or_default();
+        let start = span.start.index();
+        let rest = self.chars.get(start..).unwrap_or_default();
+        let mut begin = 0;
         let mut words = rest.split(|c| c.is_whitespace());
-        let Some(name) = words.find(|w| w.first() == Some(&'&')) else {
+        let Some(name) = words.find(|word| {
+            let found = word.first() == Some(&'&');
+            begin += if found { 0 } else { word.len() + 1 };
+            found
+        }) else {
             return Ok(());
         };
         let name = name[1..].split(|c| matches!(c, ',' | ']' | '}')).next();
         let name = name.unwrap_or_default();
         let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-        if !name.is_empty() && name.iter().all(plain) {
+        let is_name = |name: &[char]| !name.is_empty() && name.iter().all(plain);
+        if is_name(name) {
             return Ok(());
         }
+        let key = name.strip_suffix(&[':']).filter(|key| is_name(key));
+        let fix = key.map(|key| Fix::Anchor(start + begin + 1 + key.len()));
         let what = "an anchor ('&') has letters, digits, '-' and '_' only; put text that starts with '&' in quotes";
-        Err(YamlError::at(place(&span.start), what))
+        Err((YamlError::at(place(&span.start), what), fix))
     }
 
     /// Whether a block scalar runs to the end of a text without final line end. Then it gets no

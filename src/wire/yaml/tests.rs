@@ -228,3 +228,20 @@ fn lines_in_brackets_may_be_indented_less() {
     assert_eq!(parse(text), Ok(want.into()));
     assert!(parse("a:\n    b: {x: 1,\n  y").is_err());
 }
+
+/// As PyYAML with libyaml reads them; vim-formula's pillar has such a key.
+#[test]
+fn anchors_of_empty_keys() {
+    let nothing = |value: &str| Value::from(Map(vec![(Value::Nil, value.into())]));
+    for text in ["&a: b\n", "&a : b\n"] {
+        assert_eq!(parse(text).unwrap(), nothing("b"), "{text}");
+    }
+    let text = "lets:\n  &colorcolumn: join(1)\nnext: 1\n";
+    assert_eq!(
+        parse(text).unwrap(),
+        crate::map! {"lets" => nothing("join(1)"), "next" => 1}.into()
+    );
+    for text in ["a: &b: c\n", "a: &secret!\n", "a: &x.y z\n"] {
+        assert!(parse(text).is_err(), "{text}");
+    }
+}

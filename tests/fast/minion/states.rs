@@ -9,13 +9,15 @@ struct Run {
 }
 
 impl Run {
-    /// Publishes the run, and waits until its second state has begun.
+    /// Publishes the run, and waits until its second state has begun. The command of that state ends with the test's
+    /// directory, whoever else is killed.
     fn start(pair: &mut Pair) -> Run {
         let dir = pair.minion.path("run");
         std::fs::create_dir(&dir).unwrap();
         let at = |name: &str| dir.join(name).display().to_string();
         let wait = format!(
-            "touch {}; while [ ! -e {} ]; do sleep 0.01; done",
+            "touch {}; while [ -e {} ] && [ ! -e {} ]; do sleep 0.01; done",
+            at("waits"),
             at("waits"),
             at("go")
         );

@@ -458,7 +458,7 @@ impl Managed {
             Err(fault) => return fail(format!("Unable to manage file: {}", fault.message())),
         };
         let cached = found.sfn.clone();
-        let request = ManageArgs {
+        let mut request = ManageArgs {
             name: self.name.clone(),
             sfn: found.sfn,
             source: self.get.source.clone(),
@@ -480,14 +480,23 @@ impl Managed {
             ignore: self.get.ignore.clone(),
             new_file_diff: self.new_file_diff,
         };
-        let checked = match self.check.command.is_empty() {
-            true => Ok(()),
-            false => self.checked(s, &request),
-        };
-        if checked.is_err() {
-            clean_tmp(s.call, &cached);
+        // It lives until the file is in place.
+        let mut _trial = None;
+        if !self.check.command.is_empty() {
+            match self.checked(s, &request) {
+                Ok(trial) => {
+                    // What was checked is what is put in place; a rendered source is gone after the trial.
+                    if !request.sfn.is_empty() {
+                        request.sfn.clone_from(&trial.0);
+                    }
+                    _trial = Some(trial);
+                }
+                Err(outcome) => {
+                    clean_tmp(s.call, &cached);
+                    return Err(outcome);
+                }
+            }
         }
-        checked?;
         let done = manage_file(s.call, &request, None);
         clean_tmp(s.call, &cached);
         if !self.keep_source {
@@ -500,7 +509,7 @@ impl Managed {
     }
 
     /// Writes the file to another place first and runs the command that checks it.
-    fn checked(&self, s: &mut State<'_, '_>, request: &ManageArgs) -> Step<()> {
+    fn checked(&self, s: &mut State<'_, '_>, request: &ManageArgs) -> Step<Scratch> {
         let dir = match self.check.dir.as_str() {
             "" => os::temp_dir(),
             dir => Path::new(dir).to_owned(),
@@ -522,11 +531,11 @@ impl Managed {
         if made.result == Some(false) {
             return Err(made.into());
         }
-        if !has_changes(&made) {
-            return Ok(());
+        if has_changes(&made) {
+            let changes = self.check.keeps_changes.then_some(made.changes);
+            run_check(s, &self.check.command, &temporary.0, changes)?;
         }
-        let changes = self.check.keeps_changes.then_some(made.changes);
-        run_check(s, &self.check.command, &temporary.0, changes)
+        Ok(temporary)
     }
 
     /// Removes the cached copy of a remote source.
