@@ -31,6 +31,7 @@ mod host_filters;
 mod hosts;
 mod http;
 mod ini;
+mod iptables;
 mod key;
 mod kmod;
 mod legacy;
@@ -55,6 +56,7 @@ mod ret;
 mod saltutil;
 mod schedule;
 mod scheduled;
+mod selinux;
 mod service;
 mod shadow;
 mod shell;
@@ -115,6 +117,7 @@ const MODULES: &[Module] = &[
     ini::MODULE,
     hashutil::MODULE,
     key::MODULE,
+    iptables::MODULE,
     kmod::MODULE,
     locale::MODULE,
     log::MODULE,
@@ -131,6 +134,7 @@ const MODULES: &[Module] = &[
     random::MODULE,
     ret::MODULE,
     saltutil::MODULE,
+    selinux::MODULE,
     service::MODULE,
     shadow::MODULE,
     slsutil::MODULE,

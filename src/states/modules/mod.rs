@@ -16,6 +16,7 @@ mod group;
 mod host;
 mod http;
 mod ini;
+mod iptables;
 mod kmod;
 mod locale;
 mod module;
@@ -25,6 +26,7 @@ mod pkg;
 mod pkgrepo;
 mod saltutil;
 mod schedule;
+mod selinux;
 mod service;
 mod ssh_auth;
 mod ssh_known_hosts;
@@ -55,6 +57,7 @@ const MODULES: &[StateModule] = &[
     host::MODULE,
     http::MODULE,
     ini::MODULE,
+    iptables::MODULE,
     kmod::MODULE,
     locale::MODULE,
     module::MODULE,
@@ -64,6 +67,7 @@ const MODULES: &[StateModule] = &[
     pkgrepo::MODULE,
     saltutil::MODULE,
     schedule::MODULE,
+    selinux::MODULE,
     service::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
@@ -95,6 +99,7 @@ pub(crate) type Join = fn(&Map, &[&Map]) -> Option<Map>;
 pub(crate) fn joining(module: &str) -> Option<Join> {
     match module {
         "pkg" => Some(pkg::joined),
+        "selinux" => Some(selinux::joined),
         _ => None,
     }
 }
