@@ -16,6 +16,7 @@ mod cp;
 mod cron;
 pub mod custom;
 mod data;
+mod debian_ip;
 pub mod declare;
 mod defaults;
 mod disk;
@@ -23,6 +24,7 @@ mod environ;
 mod event;
 mod extfs;
 pub mod file;
+mod firewalld;
 mod git;
 mod grains;
 mod group;
@@ -108,6 +110,7 @@ const MODULES: &[Module] = &[
     defaults::MODULE,
     event::MODULE,
     file::MODULE,
+    firewalld::MODULE,
     extfs::MODULE,
     git::MODULE,
     grains::MODULE,
@@ -169,7 +172,7 @@ fn common_modules() -> impl Iterator<Item = &'static Module> {
 }
 
 /// Modules of the same name, of which each host has one depending on its grains.
-const HOST_SPECIFIC: &[ModulesByHost] = &[pkg::MODULES];
+const HOST_SPECIFIC: &[ModulesByHost] = &[debian_ip::MODULES, pkg::MODULES];
 
 /// Maximum nesting of function calls (`test.cross_test`).
 const MAX_CALLS: u32 = 32;

@@ -10,6 +10,7 @@ mod disk;
 mod environ;
 mod event;
 mod file;
+mod firewalld;
 mod git;
 mod grains;
 mod group;
@@ -21,6 +22,7 @@ mod kmod;
 mod locale;
 mod module;
 mod mount;
+mod network;
 mod pip;
 mod pkg;
 mod pkgrepo;
@@ -51,6 +53,7 @@ const MODULES: &[StateModule] = &[
     environ::MODULE,
     event::MODULE,
     file::MODULE,
+    firewalld::MODULE,
     git::MODULE,
     grains::MODULE,
     group::MODULE,
@@ -62,6 +65,7 @@ const MODULES: &[StateModule] = &[
     locale::MODULE,
     module::MODULE,
     mount::MODULE,
+    network::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
