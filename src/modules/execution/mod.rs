@@ -39,12 +39,14 @@ mod kmod;
 mod legacy;
 mod locale;
 mod log;
+mod lvm;
 mod matching;
 mod mine;
 mod minion;
 mod mount;
 mod nested;
 mod network;
+mod nftables;
 mod partition;
 mod pillar;
 mod pip;
@@ -53,6 +55,7 @@ pub mod proc;
 mod program;
 mod ps;
 mod publish;
+mod raid;
 mod random;
 mod ret;
 mod saltutil;
@@ -124,16 +127,19 @@ const MODULES: &[Module] = &[
     kmod::MODULE,
     locale::MODULE,
     log::MODULE,
+    lvm::MODULE,
     matching::MODULE,
     mine::MODULE,
     mount::MODULE,
     minion::MODULE,
     network::MODULE,
+    nftables::MODULE,
     partition::MODULE,
     pillar::MODULE,
     pip::MODULE,
     ps::MODULE,
     publish::MODULE,
+    raid::MODULE,
     random::MODULE,
     ret::MODULE,
     saltutil::MODULE,

@@ -20,12 +20,15 @@ mod ini;
 mod iptables;
 mod kmod;
 mod locale;
+mod lvm;
 mod module;
 mod mount;
 mod network;
+mod nftables;
 mod pip;
 mod pkg;
 mod pkgrepo;
+mod raid;
 mod saltutil;
 mod schedule;
 mod selinux;
@@ -63,12 +66,15 @@ const MODULES: &[StateModule] = &[
     iptables::MODULE,
     kmod::MODULE,
     locale::MODULE,
+    lvm::MODULE,
     module::MODULE,
     mount::MODULE,
     network::MODULE,
+    nftables::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
+    raid::MODULE,
     saltutil::MODULE,
     schedule::MODULE,
     selinux::MODULE,
