@@ -7,6 +7,7 @@ mod accounts;
 mod aliases;
 mod alternatives;
 mod archive;
+mod at;
 mod beacons;
 pub mod bind;
 mod cmd;
@@ -35,6 +36,7 @@ mod http;
 mod ini;
 mod iptables;
 mod key;
+mod keyboard;
 mod kmod;
 mod legacy;
 mod locale;
@@ -55,6 +57,7 @@ pub mod proc;
 mod program;
 mod ps;
 mod publish;
+mod quota;
 mod raid;
 mod random;
 mod ret;
@@ -102,6 +105,7 @@ const MODULES: &[Module] = &[
     archive::MODULE,
     aliases::MODULE,
     alternatives::MODULE,
+    at::MODULE,
     beacons::MODULE,
     cmd::MODULE,
     config::MODULE,
@@ -124,6 +128,7 @@ const MODULES: &[Module] = &[
     hashutil::MODULE,
     key::MODULE,
     iptables::MODULE,
+    keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
     log::MODULE,
@@ -139,6 +144,7 @@ const MODULES: &[Module] = &[
     pip::MODULE,
     ps::MODULE,
     publish::MODULE,
+    quota::MODULE,
     raid::MODULE,
     random::MODULE,
     ret::MODULE,

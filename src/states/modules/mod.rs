@@ -3,7 +3,9 @@
 mod alias;
 mod alternatives;
 mod archive;
+mod at;
 mod beacon;
+mod blockdev;
 mod cmd;
 mod cron;
 mod disk;
@@ -18,6 +20,7 @@ mod host;
 mod http;
 mod ini;
 mod iptables;
+mod keyboard;
 mod kmod;
 mod locale;
 mod lvm;
@@ -28,6 +31,7 @@ mod nftables;
 mod pip;
 mod pkg;
 mod pkgrepo;
+mod quota;
 mod raid;
 mod saltutil;
 mod schedule;
@@ -49,7 +53,9 @@ const MODULES: &[StateModule] = &[
     alias::MODULE,
     alternatives::MODULE,
     archive::MODULE,
+    at::MODULE,
     beacon::MODULE,
+    blockdev::MODULE,
     cmd::MODULE,
     cron::MODULE,
     disk::MODULE,
@@ -64,6 +70,7 @@ const MODULES: &[StateModule] = &[
     http::MODULE,
     ini::MODULE,
     iptables::MODULE,
+    keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
     lvm::MODULE,
@@ -74,6 +81,7 @@ const MODULES: &[StateModule] = &[
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
+    quota::MODULE,
     raid::MODULE,
     saltutil::MODULE,
     schedule::MODULE,

@@ -34,7 +34,7 @@ fn current() -> Map {
     let lines = text
         .lines()
         .filter(|line| line.starts_with("CONFIGURE_INTERFACES"));
-    let networking = lines.filter_map(|line| line.split_once('=')).last();
+    let networking = lines.filter_map(|line| line.split_once('=')).next_back();
     let hostname = command_helpers::read_file("/etc/hostname").unwrap_or_default();
     let (domain, search) = resolver().unwrap_or_else(|| (String::new(), "".into()));
     map! {
