@@ -7,6 +7,7 @@ mod accounts;
 mod aliases;
 mod alternatives;
 mod archive;
+mod at;
 mod beacons;
 pub mod bind;
 mod cmd;
@@ -16,6 +17,7 @@ mod cp;
 mod cron;
 pub mod custom;
 mod data;
+mod debian_ip;
 pub mod declare;
 mod defaults;
 mod disk;
@@ -23,6 +25,7 @@ mod environ;
 mod event;
 mod extfs;
 pub mod file;
+mod firewalld;
 mod git;
 mod grains;
 mod group;
@@ -31,17 +34,21 @@ mod host_filters;
 mod hosts;
 mod http;
 mod ini;
+mod iptables;
 mod key;
+mod keyboard;
 mod kmod;
 mod legacy;
 mod locale;
 mod log;
+mod lvm;
 mod matching;
 mod mine;
 mod minion;
 mod mount;
 mod nested;
 mod network;
+mod nftables;
 mod partition;
 mod pillar;
 mod pip;
@@ -50,11 +57,14 @@ pub mod proc;
 mod program;
 mod ps;
 mod publish;
+mod quota;
+mod raid;
 mod random;
 mod ret;
 mod saltutil;
 mod schedule;
 mod scheduled;
+mod selinux;
 mod service;
 mod shadow;
 mod shell;
@@ -95,6 +105,7 @@ const MODULES: &[Module] = &[
     archive::MODULE,
     aliases::MODULE,
     alternatives::MODULE,
+    at::MODULE,
     beacons::MODULE,
     cmd::MODULE,
     config::MODULE,
@@ -106,6 +117,7 @@ const MODULES: &[Module] = &[
     defaults::MODULE,
     event::MODULE,
     file::MODULE,
+    firewalld::MODULE,
     extfs::MODULE,
     git::MODULE,
     grains::MODULE,
@@ -115,22 +127,29 @@ const MODULES: &[Module] = &[
     ini::MODULE,
     hashutil::MODULE,
     key::MODULE,
+    iptables::MODULE,
+    keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
     log::MODULE,
+    lvm::MODULE,
     matching::MODULE,
     mine::MODULE,
     mount::MODULE,
     minion::MODULE,
     network::MODULE,
+    nftables::MODULE,
     partition::MODULE,
     pillar::MODULE,
     pip::MODULE,
     ps::MODULE,
     publish::MODULE,
+    quota::MODULE,
+    raid::MODULE,
     random::MODULE,
     ret::MODULE,
     saltutil::MODULE,
+    selinux::MODULE,
     service::MODULE,
     shadow::MODULE,
     slsutil::MODULE,
@@ -165,7 +184,7 @@ fn common_modules() -> impl Iterator<Item = &'static Module> {
 }
 
 /// Modules of the same name, of which each host has one depending on its grains.
-const HOST_SPECIFIC: &[ModulesByHost] = &[pkg::MODULES];
+const HOST_SPECIFIC: &[ModulesByHost] = &[debian_ip::MODULES, pkg::MODULES];
 
 /// Maximum nesting of function calls (`test.cross_test`).
 const MAX_CALLS: u32 = 32;

@@ -3,28 +3,39 @@
 mod alias;
 mod alternatives;
 mod archive;
+mod at;
 mod beacon;
+mod blockdev;
 mod cmd;
 mod cron;
 mod disk;
 mod environ;
 mod event;
 mod file;
+mod firewalld;
 mod git;
 mod grains;
 mod group;
 mod host;
 mod http;
 mod ini;
+mod iptables;
+mod keyboard;
 mod kmod;
 mod locale;
+mod lvm;
 mod module;
 mod mount;
+mod network;
+mod nftables;
 mod pip;
 mod pkg;
 mod pkgrepo;
+mod quota;
+mod raid;
 mod saltutil;
 mod schedule;
+mod selinux;
 mod service;
 mod ssh_auth;
 mod ssh_known_hosts;
@@ -42,28 +53,39 @@ const MODULES: &[StateModule] = &[
     alias::MODULE,
     alternatives::MODULE,
     archive::MODULE,
+    at::MODULE,
     beacon::MODULE,
+    blockdev::MODULE,
     cmd::MODULE,
     cron::MODULE,
     disk::MODULE,
     environ::MODULE,
     event::MODULE,
     file::MODULE,
+    firewalld::MODULE,
     git::MODULE,
     grains::MODULE,
     group::MODULE,
     host::MODULE,
     http::MODULE,
     ini::MODULE,
+    iptables::MODULE,
+    keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
+    lvm::MODULE,
     module::MODULE,
     mount::MODULE,
+    network::MODULE,
+    nftables::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
+    quota::MODULE,
+    raid::MODULE,
     saltutil::MODULE,
     schedule::MODULE,
+    selinux::MODULE,
     service::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
@@ -95,6 +117,7 @@ pub(crate) type Join = fn(&Map, &[&Map]) -> Option<Map>;
 pub(crate) fn joining(module: &str) -> Option<Join> {
     match module {
         "pkg" => Some(pkg::joined),
+        "selinux" => Some(selinux::joined),
         _ => None,
     }
 }
