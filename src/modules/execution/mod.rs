@@ -40,12 +40,14 @@ mod matching;
 mod mine;
 mod minion;
 mod mount;
+pub mod mysql;
 mod nested;
 mod network;
 mod partition;
 mod pillar;
 mod pip;
 pub mod pkg;
+pub mod postgres;
 pub mod proc;
 mod program;
 mod ps;
@@ -121,11 +123,13 @@ const MODULES: &[Module] = &[
     matching::MODULE,
     mine::MODULE,
     mount::MODULE,
+    mysql::MODULE,
     minion::MODULE,
     network::MODULE,
     partition::MODULE,
     pillar::MODULE,
     pip::MODULE,
+    postgres::MODULE,
     ps::MODULE,
     publish::MODULE,
     random::MODULE,

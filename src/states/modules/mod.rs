@@ -20,9 +20,11 @@ mod kmod;
 mod locale;
 mod module;
 mod mount;
+mod mysql;
 mod pip;
 mod pkg;
 mod pkgrepo;
+mod postgres;
 mod saltutil;
 mod schedule;
 mod service;
@@ -59,9 +61,23 @@ const MODULES: &[StateModule] = &[
     locale::MODULE,
     module::MODULE,
     mount::MODULE,
+    mysql::database::MODULE,
+    mysql::grants::MODULE,
+    mysql::query::MODULE,
+    mysql::user::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
+    postgres::cluster::MODULE,
+    postgres::database::MODULE,
+    postgres::extension::MODULE,
+    postgres::group::MODULE,
+    postgres::initdb::MODULE,
+    postgres::language::MODULE,
+    postgres::privileges::MODULE,
+    postgres::schema::MODULE,
+    postgres::tablespace::MODULE,
+    postgres::user::MODULE,
     saltutil::MODULE,
     schedule::MODULE,
     service::MODULE,
