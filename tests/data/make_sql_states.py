@@ -7,7 +7,7 @@ PostgreSQL; 3007.15 with PyMySQL and sqlparse for MySQL), from the top of the pr
     python tests/data/make_sql_states.py postgres|mysql HALITE_CALL [NUMBER ...]
 
 with servers on the sockets /tmp/halite-sql/pg (any account is `postgres`: `trust`) and /tmp/halite-sql/my/s (root without a
-password). With numbers, only these cases are played and nothing is written. A case is
+password). With numbers, only these cases are played and recorded anew. A case is
 
     {state: postgres_user.present, args: {name: ..., ...}, sql: statements before, steps: [test, real, real], differs: why}
 
@@ -30,7 +30,7 @@ sys.argv = sys.argv[:1]
 import make_states as plain  # noqa: E402
 
 PG = ["/usr/bin/psql", "-qAtX", "-v", "ON_ERROR_STOP=1", "-h", "/tmp/halite-sql/pg", "-U", "postgres"]
-MY = ["/usr/bin/mariadb", "--no-defaults", "-uroot", "-S", "/tmp/halite-sql/my/s", "-N"]
+MY = ["/usr/bin/mariadb", "--no-defaults", "-uroot", "-S", "/tmp/halite-sql/my/s", "-Nr"]
 # Writes down each call of a program.
 PROXY = """#!%s -SE
 import json, subprocess, sys
@@ -54,6 +54,7 @@ def sql(text, words=None):
 
 
 def reset(case):
+    shutil.rmtree(f"{plain.WORK}/srv"), os.makedirs(f"{plain.WORK}/srv")
     if KIND == "postgres":
         for name in sql("select datname from pg_database where datname not in ('postgres', 'template0', 'template1')"):
             name = name.replace('"', '""')
@@ -73,7 +74,7 @@ def reset(case):
         for name in sql("show databases"):
             if name not in own:
                 sql("drop database `%s`" % name.replace("`", "``"))
-        for line in sql("select concat(quote(user), '@', quote(host)) from mysql.user where user not in ('root', 'mariadb.sys', 'mysql')"):
+        for line in sql("select concat(quote(user), '@', quote(host)) from mysql.user where user not in ('root', 'mariadb.sys', 'mysql', 'PUBLIC', '')"):
             sql(f"drop user {line}")
     sql(case.get("sql", "select 1"))
 
@@ -81,8 +82,10 @@ def reset(case):
 def halite(case, args, log):
     results = []
     for step in case.get("steps", plain.STEPS):
-        words = [CALL, "--local", "-c", f"{plain.WORK}/conf/halite", "--out=json", "state.single", case["state"], f"test={step == 'test'}"]
-        words += [f"{key}={json.dumps(value)}" for key, value in args.items()]
+        # Not as arguments: texts with a # are no YAML there.
+        with open(f"{plain.WORK}/srv/case.sls", "w") as f:
+            f.write("#!yaml\n" + json.dumps({args["name"]: {case["state"]: [{key: value} for key, value in args.items()]}}))
+        words = [CALL, "--local", "-c", f"{plain.WORK}/conf/halite", "--out=json", "state.sls", "case", f"test={step == 'test'}"]
         ran = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "PATH": f"{plain.WORK}/proxy:" + os.environ["PATH"]})
         try:
             ret = json.loads(ran.stdout)["local"]
@@ -107,6 +110,7 @@ def dialogue(calls):
         if key not in numbers:
             numbers[key] = len(numbers)
             lines.append(f"=\t{numbers[key]}\t{key}")
+        out = re.sub(r'<resultset statement="[^"]*"', "<resultset", out)
         lines.append(f"{numbers[key]}\t{code}\t{escaped(out)}\t{escaped(err)}")
     return "\n".join(lines)
 
@@ -125,7 +129,7 @@ def main():
     name = f"{plain.HERE}/states/{KIND}.yaml"
     with open(name) as f:
         cases = yaml.safe_load(f)
-    common, recorded, differing = {}, [], 0
+    common, recorded, differing = {}, {}, 0
     # The sandbox of a test has the fakes and nothing else.
     shutil.copytree(f"{plain.HERE}/states/fakes/sql", f"{plain.SANDBOX}/bin", symlinks=True)
     tree = plain.tree()
@@ -149,15 +153,19 @@ def main():
                     print(f"    stock  {json.dumps(one)}\n    halite {json.dumps(other)}")
         if results == own and "differs" in case:
             print(f"{number} {case['state']} {case['args']} does not differ")
-        if ONLY:
-            print(json.dumps(own), dialogue(calls))
         case.pop("sql", None)
         setup = f"cat > {{W}}/srv/dialogue <<'END'\n{dialogue(calls)}\nEND"
-        recorded.append({**case, "fakes": ["sql"], "setup": setup, "results": results, "tree": tree})
+        recorded[number] = {**case, "fakes": ["sql"], "setup": setup, "results": results, "tree": tree}
     print(f"{KIND}: {len(recorded)} cases, {differing} differ")
-    if not ONLY:
-        with open(name.removesuffix(".yaml") + ".json", "w") as f:
-            f.write("[\n" + ",\n".join(json.dumps(case) for case in recorded) + "\n]\n")
+    name = name.removesuffix(".yaml") + ".json"
+    before = []
+    if ONLY:
+        with open(name) as f:
+            before = json.load(f)
+    # The first entry has what is common.
+    numbered = {**dict(enumerate(before, 1)), **recorded}
+    with open(name, "w") as f:
+        f.write("[\n" + ",\n".join(json.dumps(numbered[number]) for number in sorted(numbered)) + "\n]\n")
     shutil.rmtree(plain.WORK, ignore_errors=True)
 
 
