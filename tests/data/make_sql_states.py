@@ -9,9 +9,10 @@ PostgreSQL; 3007.15 with PyMySQL and sqlparse for MySQL), from the top of the pr
 with servers on the sockets /tmp/halite-sql/pg (any account is `postgres`: `trust`) and /tmp/halite-sql/my/s (root without a
 password). With numbers, only these cases are played and recorded anew. A case is
 
-    {state: postgres_user.present, args: {name: ..., ...}, sql: statements before, steps: [test, real, real], differs: why}
+    {state: postgres_user.present, args: {name: ..., ...}, sql: statements before, files: {name: text},
+     steps: [test, real, real], differs: why}
 
-An entry with `common` has arguments of all cases after it. What differs is printed.
+`files` are those of the file server. An entry with `common` has arguments of all cases after it. What differs is printed.
 """
 
 import json
@@ -55,6 +56,9 @@ def sql(text, words=None):
 
 def reset(case):
     shutil.rmtree(f"{plain.WORK}/srv"), os.makedirs(f"{plain.WORK}/srv")
+    for name, text in case.get("files", {}).items():
+        with open(f"{plain.WORK}/srv/{name}", "w") as f:
+            f.write(text + "\n")
     if KIND == "postgres":
         for name in sql("select datname from pg_database where datname not in ('postgres', 'template0', 'template1')"):
             name = name.replace('"', '""')
@@ -153,8 +157,9 @@ def main():
                     print(f"    stock  {json.dumps(one)}\n    halite {json.dumps(other)}")
         if results == own and "differs" in case:
             print(f"{number} {case['state']} {case['args']} does not differ")
+        files = "".join(f"cat > {{W}}/srv/{name} <<'END'\n{text}\nEND\n" for name, text in case.pop("files", {}).items())
         case.pop("sql", None)
-        setup = f"cat > {{W}}/srv/dialogue <<'END'\n{dialogue(calls)}\nEND"
+        setup = files + f"cat > {{W}}/srv/dialogue <<'END'\n{dialogue(calls)}\nEND"
         recorded[number] = {**case, "fakes": ["sql"], "setup": setup, "results": results, "tree": tree}
     print(f"{KIND}: {len(recorded)} cases, {differing} differ")
     name = name.removesuffix(".yaml") + ".json"

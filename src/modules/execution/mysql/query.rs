@@ -107,17 +107,10 @@ pub fn file_query(call: &mut Call<'_>) -> Result {
         columns.extend(ret.get("columns").cloned());
         results.extend(ret.get("results").cloned());
     }
-    let mut all = Map::new();
-    for (key, count) in [("rows returned", returned), ("rows affected", affected)] {
-        if count != 0 {
-            all.set(key, count);
-        }
-    }
-    for (key, list) in [("columns", columns), ("results", results)] {
-        if !list.is_empty() {
-            all.set(key, list);
-        }
-    }
+    let mut all = map! {
+        "rows returned" => returned, "columns" => columns, "results" => results, "rows affected" => affected,
+    };
+    all.0.retain(|(_, value)| value.truthy());
     let human = format!("{}s", shown(seconds, 100.0));
     let raw = Value::Float((seconds * 100_000.0).round() / 100_000.0);
     all.set("query time", map! {"human" => human, "raw" => raw});

@@ -61,7 +61,7 @@ pub fn replication(call: &mut Call<'_>, statement: &str) -> Result {
 }
 
 /// Numbers, which the client writes as texts.
-fn numbers(value: &mut Value) {
+pub fn numbers(value: &mut Value) {
     if let Some(number) = value.as_str().and_then(|text| text.parse::<i64>().ok()) {
         *value = number.into();
     }

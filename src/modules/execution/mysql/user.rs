@@ -201,7 +201,14 @@ pub fn info(call: &mut Call<'_>) -> Result {
     let Some(rows) = rows else {
         return Ok(false.into());
     };
-    Ok(maps(rows).into_iter().next().unwrap_or_default())
+    let mut first = maps(rows).into_iter().next().unwrap_or_default();
+    if let Value::Map(all) = &mut first {
+        let limits = all.0.iter_mut();
+        limits
+            .filter(|(key, _)| key.as_str().is_some_and(|key| key.starts_with("max_")))
+            .for_each(|(_, value)| server::numbers(value));
+    }
+    Ok(first)
 }
 
 /// `user_create`.

@@ -95,23 +95,12 @@ impl Connection {
         }
         Ok(all)
     }
+}
 
-    /// The content of a password file. Any user, as the server asks for the password of the one who connects.
-    fn password_line(&self, password: &str) -> String {
-        let host = self.host.as_deref().filter(|host| !host.starts_with('/'));
-        let fields = [
-            host.unwrap_or("localhost"),
-            self.port.as_deref().unwrap_or("*"),
-            "*",
-            self.user.as_deref().unwrap_or("*"),
-            password,
-        ];
-        let escaped = fields.map(|field| match field {
-            "*" => field.to_owned(),
-            other => other.replace('\\', "\\\\").replace(':', "\\:"),
-        });
-        escaped.join(":")
-    }
+/// The content of a password file, for whatever server: `psql` asks one only.
+fn password_line(password: &str) -> String {
+    let escaped = password.replace('\\', "\\\\").replace(':', "\\:");
+    format!("*:*:*:*:{escaped}")
 }
 
 /// A value of the configuration, `postgres.<name>`.
@@ -196,7 +185,7 @@ fn run(call: &mut Call<'_>, to: &Connection, words: &[&str], input: Option<Strin
     }
     let mut secret = None;
     if let Some(password) = &to.password {
-        let file = secret_file(call, &to.password_line(password), to.runas.as_deref())?;
+        let file = secret_file(call, &password_line(password), to.runas.as_deref())?;
         options.set("env", map! {"PGPASSFILE" => file.path()});
         secret = Some(file);
     }
@@ -399,10 +388,6 @@ mod tests {
 
     #[test]
     fn a_password_file_holds_any_password() {
-        let to = Connection {
-            host: Some("db".to_owned()),
-            ..Connection::default()
-        };
-        assert_eq!(to.password_line("a:b\\"), "db:*:*:*:a\\:b\\\\");
+        assert_eq!(password_line("a:b\\"), "*:*:*:*:a\\:b\\\\");
     }
 }

@@ -134,8 +134,9 @@ fn query_file(s: &mut State<'_, '_>) -> Result<Result<String, StateOutcome>> {
         let saltenv = s.text("saltenv").filter(|env| !env.is_empty());
         let saltenv = saltenv.unwrap_or_else(|| s.saltenv());
         let kwargs = map! {"saltenv" => saltenv};
-        let cached = s.salt_with("cp.cache_file", vec![path.into()], kwargs)?;
-        path = python::str(&cached);
+        let cached = s.salt_with("cp.cache_file", vec![path.as_str().into()], kwargs)?;
+        // Stock trips over a file that it does not get.
+        path = cached.as_str().map_or(path, str::to_owned);
     }
     if Path::new(&path).exists() {
         return Ok(Ok(path));
