@@ -2,12 +2,11 @@
 
 Stock's states for MySQL use a driver and no program, so both play each case at a real server, and halite's dialogue with
 its program is recorded for tests/fast/states.rs. Run as root with the Python of an environment with Salt (3008.3 for
-PostgreSQL; 3007.15 with PyMySQL and sqlparse for MySQL), from the top of the project:
+PostgreSQL; 3007.15 with MySQLdb, as in Debian's python3-mysqldb, and sqlparse for MySQL), from the top of the project:
 
     python tests/data/make_sql_states.py postgres|mysql HALITE_CALL [NUMBER ...]
 
-with servers on the sockets /tmp/halite-sql/pg (any account is `postgres`: `trust`) and /tmp/halite-sql/my/s (root without a
-password). With numbers, only these cases are played and recorded anew. A case is
+with the servers that make_sql_servers.sh starts. With numbers, only these cases are played and recorded anew. A case is
 
     {state: postgres_user.present, args: {name: ..., ...}, sql: statements before, files: {name: text},
      steps: [test, real, real], differs: why}
