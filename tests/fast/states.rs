@@ -97,6 +97,12 @@ impl Stage {
                 let last = rest.lines().rfind(|line| !line.trim().is_empty());
                 text = format!("{head}{MARK}\n{}\n", last.unwrap_or_default());
             }
+            const TIME: &str = "'query time': {";
+            if let Some((head, rest)) = text.split_once(TIME)
+                && let Some((_, rest)) = rest.split_once('}')
+            {
+                text = format!("{head}{TIME}}}{rest}");
+            }
             text.replace(&*self.sandbox().to_string_lossy(), "{D}")
                 .replace(&*self.dir.to_string_lossy(), "{W}")
                 .replace("root-halite", "ROOT")

@@ -46,6 +46,7 @@ mod matching;
 mod mine;
 mod minion;
 mod mount;
+pub mod mysql;
 mod nested;
 mod network;
 mod nftables;
@@ -53,6 +54,7 @@ mod partition;
 mod pillar;
 mod pip;
 pub mod pkg;
+pub mod postgres;
 pub mod proc;
 mod program;
 mod ps;
@@ -136,12 +138,14 @@ const MODULES: &[Module] = &[
     matching::MODULE,
     mine::MODULE,
     mount::MODULE,
+    mysql::MODULE,
     minion::MODULE,
     network::MODULE,
     nftables::MODULE,
     partition::MODULE,
     pillar::MODULE,
     pip::MODULE,
+    postgres::MODULE,
     ps::MODULE,
     publish::MODULE,
     quota::MODULE,

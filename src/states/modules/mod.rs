@@ -26,11 +26,13 @@ mod locale;
 mod lvm;
 mod module;
 mod mount;
+mod mysql;
 mod network;
 mod nftables;
 mod pip;
 mod pkg;
 mod pkgrepo;
+mod postgres;
 mod quota;
 mod raid;
 mod saltutil;
@@ -76,11 +78,25 @@ const MODULES: &[StateModule] = &[
     lvm::MODULE,
     module::MODULE,
     mount::MODULE,
+    mysql::database::MODULE,
+    mysql::grants::MODULE,
+    mysql::query::MODULE,
+    mysql::user::MODULE,
     network::MODULE,
     nftables::MODULE,
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
+    postgres::cluster::MODULE,
+    postgres::database::MODULE,
+    postgres::extension::MODULE,
+    postgres::group::MODULE,
+    postgres::initdb::MODULE,
+    postgres::language::MODULE,
+    postgres::privileges::MODULE,
+    postgres::schema::MODULE,
+    postgres::tablespace::MODULE,
+    postgres::user::MODULE,
     quota::MODULE,
     raid::MODULE,
     saltutil::MODULE,

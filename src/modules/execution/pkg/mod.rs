@@ -5,7 +5,7 @@ mod apt;
 mod common;
 mod dnf;
 mod ini;
-mod loose_version;
+pub(super) mod loose_version;
 mod lowpkg;
 mod rpm;
 mod zypper;
