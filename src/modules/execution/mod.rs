@@ -71,6 +71,7 @@ mod test;
 mod timezone;
 mod user;
 mod virtualenv;
+pub mod x509;
 mod xfs;
 
 pub use crate::context::{CallError, CallOutcome, Context};
@@ -145,6 +146,7 @@ const MODULES: &[Module] = &[
     timezone::MODULE,
     user::MODULE,
     virtualenv::MODULE,
+    x509::MODULE,
     xfs::MODULE,
 ];
 

@@ -33,6 +33,7 @@ mod test;
 mod timezone;
 mod user;
 mod virtualenv;
+mod x509;
 
 use crate::declare::{StateFunction, StateModule};
 use halite_wire::Map;
@@ -72,6 +73,7 @@ const MODULES: &[StateModule] = &[
     timezone::MODULE,
     user::MODULE,
     virtualenv::MODULE,
+    x509::MODULE,
 ];
 
 /// A function by full name.
