@@ -203,6 +203,9 @@ impl<'s, 'e> Run<'s, 'e> {
 
     /// Results of states that a state has run inside of itself (`sub_state_run`) come after its own.
     fn add_inner(&mut self, low: &Map, name: &str) {
+        if self.compiled.single {
+            return;
+        }
         let Some(&at) = self.results.at.get(name) else {
             return;
         };
