@@ -1,12 +1,14 @@
 //! What differs between a file and what it is to be (`check_cert_changes` and `_compare_*`).
 
-use super::cert::{self, Cert, in_days};
+use super::cert::{self, Cert};
 use super::crl::{self, Crl};
 use super::extension::Extension;
+use super::issue;
 use super::keys::PublicKey;
 use super::policy;
 use super::request::{self, Csr};
 use super::source::LoadError;
+use super::values::in_days;
 use super::{show, tables};
 use crate::execution::declare::Result;
 use crate::execution::{Call, CallError, python};
@@ -20,6 +22,8 @@ pub struct Found {
     pub current: Option<Value>,
     /// What is to change.
     pub changes: Map,
+    /// Whether it is a list of nothing, which stock does not count as being there.
+    pub is_empty: bool,
     /// Whether the file is something else.
     pub replace: bool,
     /// The private key for PKCS#12.
@@ -78,7 +82,7 @@ pub fn certificate(call: &mut Call<'_>, path: &str, args: &Map) -> Result<Found>
     let mut merged = args.clone();
     let policy = policy::shown(call, args.get("signing_policy"), remote)?;
     policy::merge(&policy, &mut merged);
-    let draft = cert::draft(&merged, remote.is_none())?;
+    let draft = issue::draft(&merged, remote.is_none())?;
     let digest = merged.get("digest").map(python::str).unwrap_or_default();
     if has_other_digest(&current.signature, &digest) {
         changes.set("digest", args.get("digest").cloned());
@@ -92,7 +96,7 @@ pub fn certificate(call: &mut Call<'_>, path: &str, args: &Map) -> Result<Found>
     Ok(found)
 }
 
-fn compare(current: &Cert, draft: &cert::Draft, args: &Map, changes: &mut Map) {
+fn compare(current: &Cert, draft: &issue::Draft, args: &Map, changes: &mut Map) {
     let serial = args.get("serial_number").filter(|v| !v.is_nil());
     if serial.is_some() && draft.serial != current.serial {
         changes.set("serial_number", serial.cloned());
@@ -250,6 +254,7 @@ pub fn revocations(path: &str, args: &Map, revoked: &[Map]) -> Result<(Found, Va
         own.retain(|e| e.oid != oid);
     }
     changes.0.extend(extensions(&own, &draft.extensions).0);
+    found.is_empty = current.entries.is_empty();
     found.current = Some(Value::Bytes(current.der));
     Ok((found, number))
 }
@@ -279,7 +284,7 @@ fn one_more(der: &[u8]) -> Vec<u8> {
             break;
         }
     }
-    cert::unsigned(&number)
+    super::der::unsigned(&number)
 }
 
 /// The change of what is revoked, if there is one.

@@ -2,12 +2,13 @@
 
 use super::cert::{self, Cert, Encoding, NO_KEY};
 use super::crl::{self, Crl};
+use super::issue::local;
 use super::request::{self, Csr};
 use super::{keys, pem, policy, source};
+use crate::execution::command_helpers::rewrite;
 use crate::execution::declare::Result;
 use crate::execution::{Call, CallError, python};
 use halite_wire::{Map, Value};
-use openssl::pkey::{PKey, Private};
 use std::path::Path;
 
 const CERT_ENCODINGS: &[&str] = &["der", "pem", "pkcs7_der", "pkcs7_pem", "pkcs12"];
@@ -106,30 +107,6 @@ fn chain(given: &Value) -> Result<Vec<Cert>> {
     Ok(certs)
 }
 
-/// Signs a certificate here (`_create_certificate_local`); with the private key that it is for, if that is known.
-///
-/// # Errors
-/// Arguments are wrong or missing.
-pub fn local(args: &Map) -> Result<(Cert, Option<PKey<Private>>)> {
-    let draft = cert::draft(args, true)?;
-    let digest = args.get("digest").map_or("sha256".to_owned(), python::str);
-    let cert = draft.sign(&digest)?;
-    if let Some(dir) = args.get("copypath").filter(|v| v.truthy()) {
-        let named = args.get("prepend_cn").is_some_and(Value::truthy);
-        let name = cert.subject.get("CN").filter(|_| named);
-        // A name may not lead out of the directory.
-        let prefix = name
-            .map(|n| format!("{}-", n.replace('/', "_")))
-            .unwrap_or_default();
-        let serial = super::hex(&cert.serial);
-        let serial = serial.trim_start_matches('0');
-        let path = Path::new(&python::str(dir)).join(format!("{prefix}{serial}.crt"));
-        let path = path.to_string_lossy();
-        pem::write(&cert.pem().into(), &path, true, Some("CERTIFICATE"))?;
-    }
-    Ok((cert, draft.private_key))
-}
-
 /// `create_certificate`.
 pub fn certificate(call: &mut Call<'_>) -> Result {
     let mut args = keywords(call);
@@ -211,7 +188,12 @@ fn finish(
         let overwrite = what != "Certificate" || call.flag("overwrite");
         return Ok(pem::write(&Value::Bytes(bytes), &path, overwrite, Some(label))?.into());
     }
-    pem::write_bytes(&path, &bytes)?;
+    if label.contains("PRIVATE") {
+        pem::write_bytes(&path, &bytes)?;
+    } else {
+        let written = rewrite(Path::new(&path), &bytes);
+        written.map_err(|e| python::os_error(&e, &path))?;
+    }
     Ok(format!("{what} written to {path}").into())
 }
 

@@ -1,14 +1,14 @@
 //! Certificate revocation lists.
 
-use super::cert::{
-    self, Cert, KEY_MISMATCH, extensions_field, in_days, now, read_extensions, unsigned,
-};
-use super::der::{self, Reader};
-use super::extension::{self, Extension, Parties};
+use super::cert::{self, Cert};
+use super::der::{self, Reader, unsigned};
+use super::describe::{self, Parties};
+use super::extension::{self, Extension};
 use super::keys::{self, PublicKey};
 use super::names::Name;
 use super::source::{self, LoadError, Loaded};
 use super::tables::{CRL_EXTENSIONS, ENTRY_EXTENSIONS, oid_of};
+use super::values::{in_days, now, serial_number, time_under};
 use crate::context::CallError;
 use crate::execution::declare::Result;
 use crate::execution::python;
@@ -72,12 +72,12 @@ impl Crl {
                 extensions: if parts.0.is_empty() {
                     Vec::new()
                 } else {
-                    read_extensions(parts.0)?
+                    extension::read_list(parts.0)?
                 },
             });
         }
         let extensions = match tbs.inside(der::PARTS) {
-            Some(explicit) => read_extensions(explicit.0)?,
+            Some(explicit) => extension::read_list(explicit.0)?,
             None => Vec::new(),
         };
         Some(Crl {
@@ -187,7 +187,7 @@ pub fn draft(args: &Map, revoked: &[Map]) -> Result<Draft> {
     let from = args.get("signing_private_key").unwrap_or(&Value::Nil);
     let key = keys::load(from, pass.as_deref())?.key;
     if signer.as_ref().is_some_and(|s| !s.key.is_of(&key)) {
-        return Err(CallError::Invocation(KEY_MISMATCH.to_owned()));
+        return Err(CallError::Invocation(cert::KEY_MISMATCH.to_owned()));
     }
     let next_update = in_days(args.get("days_valid").unwrap_or(&Value::Int(100)))?;
     if next_update < now() {
@@ -212,7 +212,7 @@ pub fn draft(args: &Map, revoked: &[Map]) -> Result<Draft> {
     for (name, value) in given.iter() {
         let name = python::str(name);
         if CRL_EXTENSIONS.contains(&name.as_str()) {
-            extensions.push(extension::create(&name, value, &parties)?);
+            extensions.push(describe::create(&name, value, &parties)?);
         } else {
             log::warn!("Ignoring invalid CRL extension: {name}");
         }
@@ -228,7 +228,7 @@ pub fn draft(args: &Map, revoked: &[Map]) -> Result<Draft> {
 
 /// What is revoked; nothing if it has expired anyway.
 fn entry(one: &Map, expired_too: bool) -> Result<Option<Entry>> {
-    let mut not_after = cert::time_under(one, "not_after")?;
+    let mut not_after = time_under(one, "not_after")?;
     let mut serial = one.get("serial_number").filter(|v| v.truthy()).cloned();
     if let Some(from) = one.get("certificate") {
         let revoked = cert::load(from, None)?.cert;
@@ -237,11 +237,11 @@ fn entry(one: &Map, expired_too: bool) -> Result<Option<Entry>> {
     }
     let serial = serial
         .ok_or_else(|| CallError::Invocation("Need serial_number or certificate".to_owned()))?;
-    let serial = cert::serial_number(Some(&serial))?;
+    let serial = serial_number(Some(&serial))?;
     if !expired_too && not_after.is_some_and(|end| now() > end) {
         return Ok(None);
     }
-    let date = cert::time_under(one, "revocation_date")?.unwrap_or_else(now);
+    let date = time_under(one, "revocation_date")?.unwrap_or_else(now);
     let mut extensions = Vec::new();
     let none = Map::new();
     let given = one
@@ -251,7 +251,7 @@ fn entry(one: &Map, expired_too: bool) -> Result<Option<Entry>> {
     for (name, value) in given.iter() {
         let name = python::str(name);
         if oid_of(&ENTRY_EXTENSIONS, &name).is_some() {
-            extensions.push(extension::create(&name, value, &Parties::default())?);
+            extensions.push(describe::create(&name, value, &Parties::default())?);
         } else {
             log::warn!("Ignoring invalid CRL entry extension: {name}");
         }
@@ -299,7 +299,7 @@ impl Draft {
             } else {
                 der::seq(entries)
             },
-            extensions_field(der::PARTS, &self.extensions),
+            extension::field(der::PARTS, &self.extensions),
         ]);
         let der = keys::signed(&self.key, digest, content)?;
         Crl::read(&der).ok_or_else(|| CallError::raised("ValueError", "error parsing asn1 value"))

@@ -76,6 +76,12 @@ pub fn magnitude(bytes: &[u8]) -> Vec<u8> {
     body
 }
 
+/// The content of a number, which is not negative.
+pub fn unsigned(body: &[u8]) -> Vec<u8> {
+    let zeros = body.iter().take_while(|b| **b == 0).count();
+    body[zeros..].to_vec()
+}
+
 /// A small `INTEGER`.
 pub fn int(number: u64) -> Vec<u8> {
     tlv(INTEGER, &magnitude(&number.to_be_bytes()))

@@ -8,19 +8,23 @@ pub mod compare;
 mod create;
 mod crl;
 mod der;
+mod describe;
 mod extension;
 mod general;
 mod idna;
+mod issue;
 pub mod keys;
 mod names;
 mod pem;
 mod points;
+mod policies;
 mod policy;
 mod read;
 mod request;
 mod show;
 pub mod source;
 mod tables;
+mod values;
 
 use super::declare::{Function, Module};
 use crate::args;
@@ -271,7 +275,7 @@ fn pretty(bytes: &[u8]) -> String {
 
 /// A number in the same form.
 fn pretty_number(bytes: &[u8]) -> String {
-    match cert::unsigned(bytes) {
+    match der::unsigned(bytes) {
         zero if zero.is_empty() => "00".to_owned(),
         digits => pretty(&digits),
     }

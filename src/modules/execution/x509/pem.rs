@@ -91,7 +91,8 @@ fn broken_up(text: &str) -> String {
                 .char_indices()
                 .nth(WIDTH)
                 .map_or(rest.len(), |(at, _)| at);
-            end.min(width)
+            // A stray hyphen is a line of its own.
+            end.min(width).max(1)
         };
         let (line, tail) = rest.split_at(length);
         lines.push(line);

@@ -1,9 +1,10 @@
 //! Extensions that say where revocation lists are.
 
 use super::der;
-use super::extension::{configuration, critical_of, has, invocation, relative_name};
 use super::general::{self, GeneralName};
+use super::names;
 use super::tables::REASON_BITS;
+use super::values::{configuration, critical_of, has, invocation};
 use crate::context::CallError;
 use crate::execution::declare::Result;
 use crate::execution::python;
@@ -178,4 +179,9 @@ pub fn issuing(given: &Value) -> Result<(bool, Vec<u8>)> {
         der::boolean(der::FIELD | 5, attribute),
     ];
     Ok((critical_of(map)?, der::seq(parts)))
+}
+
+/// One part of a name for a distribution point.
+fn relative_name(given: &Value) -> Result<Vec<u8>> {
+    Ok(names::rdn_der(der::PARTS | 1, &names::parse_rdn(given)?))
 }

@@ -1,7 +1,7 @@
 //! Signing policies, and certificates that another minion signs.
 
 use super::cert::{self, Cert};
-use super::create::local;
+use super::issue::local;
 use super::keys::{self, PublicKey};
 use super::request::Csr;
 use super::tables::{ATTRIBUTES, LONG_NAMES};

@@ -1,11 +1,12 @@
 //! Functions that tell what is in a file: `read_*`, `verify_*`, `expired` and the like.
 
-use super::cert::{self, Cert, in_days};
+use super::cert::{self, Cert};
 use super::crl::Crl;
 use super::keys::{self, PublicKey, digest};
 use super::names::Name;
 use super::request::Csr;
 use super::source::{LoadError, is_file};
+use super::values::in_days;
 use super::{der, policy, pretty, pretty_number, show, tables};
 use crate::execution::declare::Result;
 use crate::execution::file::paths;

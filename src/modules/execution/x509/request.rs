@@ -1,12 +1,13 @@
 //! Certificate signing requests.
 
-use super::cert::{extensions_field, read_extensions, subject};
 use super::der::{self, Reader};
-use super::extension::{self, Extension, Parties};
+use super::describe::{self, Parties};
+use super::extension::{self, Extension};
 use super::keys::{self, PublicKey};
 use super::names::Name;
 use super::source::{self, LoadError, Loaded};
 use super::tables::{CERT_EXTENSIONS, CSR_FORBIDDEN};
+use super::values::subject;
 use crate::context::CallError;
 use crate::execution::declare::Result;
 use crate::execution::python;
@@ -48,7 +49,7 @@ impl Csr {
         for item in attributes {
             let mut parts = Reader(item.body);
             if parts.oid()? == EXTENSION_REQUEST {
-                extensions = read_extensions(parts.take(der::SET)?)?;
+                extensions = extension::read_list(parts.take(der::SET)?)?;
             }
         }
         let csr = Csr {
@@ -133,7 +134,7 @@ pub fn draft(args: &Map) -> Result<Draft> {
         .filter(|name| !CSR_FORBIDDEN.contains(name))
     {
         if let Some(given) = args.get(name) {
-            extensions.push(extension::create(name, given, &parties)?);
+            extensions.push(describe::create(name, given, &parties)?);
         }
     }
     Ok(Draft {
@@ -151,7 +152,7 @@ impl Draft {
     pub fn sign(&self, digest: &str) -> Result<Csr> {
         let mut attributes = Vec::new();
         if !self.extensions.is_empty() {
-            let list = extensions_field(der::SET, &self.extensions);
+            let list = extension::field(der::SET, &self.extensions);
             attributes.push(der::seq([der::oid(EXTENSION_REQUEST), list]));
         }
         let content = der::seq([

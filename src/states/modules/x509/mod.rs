@@ -351,7 +351,7 @@ fn found(s: &State<'_, '_>, looked: compare::Found) -> Found<compare::Found> {
     if looked.replace {
         changes.set("replaced", s.name());
     }
-    let is_valid = looked.current.is_some();
+    let is_valid = looked.current.is_some() && !looked.is_empty;
     Found {
         is_valid,
         is_there: is_valid,
