@@ -76,6 +76,7 @@ MODULES = {
     "timezone": ["timezone"],
     "user": ["useradd"],
     "virtualenv": ["virtualenv_mod"],
+    "x509": ["x509_v2"],
     "xfs": ["xfs"],
 }
 
