@@ -86,6 +86,7 @@ MODULES = {
     "timezone": ["timezone"],
     "user": ["useradd"],
     "virtualenv": ["virtualenv_mod"],
+    "x509": ["x509_v2"],
     "xfs": ["xfs"],
 }
 

@@ -123,6 +123,9 @@ def tree():
         if os.path.basename(top) == ".git":
             dirs.clear()
             continue
+        # The fakes are known.
+        if top == SANDBOX:
+            dirs[:] = [name for name in dirs if name != "bin"]
         for name in dirs + files:
             path = os.path.join(top, name)
             stat = os.lstat(path)

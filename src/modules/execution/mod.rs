@@ -83,6 +83,7 @@ mod test;
 mod timezone;
 mod user;
 mod virtualenv;
+pub mod x509;
 mod xfs;
 
 pub use crate::context::{CallError, CallOutcome, Context};
@@ -168,6 +169,7 @@ const MODULES: &[Module] = &[
     timezone::MODULE,
     user::MODULE,
     virtualenv::MODULE,
+    x509::MODULE,
     xfs::MODULE,
 ];
 

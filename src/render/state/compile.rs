@@ -12,6 +12,8 @@ pub struct Compiled {
     pub graph: Graph,
     /// Indices into the graph's calls, in order. A call that a `prereq` tries is there twice.
     pub order: Vec<usize>,
+    /// One call with no run around it: the states that it runs inside of itself stay in its result.
+    pub single: bool,
 }
 
 impl Compiled {
@@ -80,7 +82,11 @@ pub fn compile(high: &Map, rules: &CompileOptions) -> Result<Compiled, Vec<Strin
         }
     }
     match graph.order() {
-        Ok(order) if errors.is_empty() => Ok(Compiled { graph, order }),
+        Ok(order) if errors.is_empty() => Ok(Compiled {
+            graph,
+            order,
+            single: false,
+        }),
         Ok(_) => Err(errors),
         Err(cycle) => {
             errors.push(cycle);

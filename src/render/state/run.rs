@@ -197,7 +197,45 @@ impl<'s, 'e> Run<'s, 'e> {
             self.functions
                 .finished(&low, result, self.results.list.len());
         }
+        self.add_inner(&low, &name);
         Step::Done
+    }
+
+    /// Results of states that a state has run inside of itself (`sub_state_run`) come after its own.
+    fn add_inner(&mut self, low: &Map, name: &str) {
+        if self.compiled.single {
+            return;
+        }
+        let Some(&at) = self.results.at.get(name) else {
+            return;
+        };
+        let inner = self.results.list[at].1.remove("sub_state_run");
+        let Some(Value::Array(inner)) = inner else {
+            return;
+        };
+        for one in inner.into_iter().filter_map(Value::into_map) {
+            let inner_low = one
+                .get("low")
+                .and_then(Value::as_map)
+                .cloned()
+                .unwrap_or_default();
+            let field = |key: &str| one.get(key).cloned();
+            self.number += 1;
+            let mut result = halite_wire::map! {
+                "name" => low.get("name").cloned(),
+                "changes" => field("changes"),
+                "result" => field("result"),
+                "duration" => field("duration").unwrap_or_else(|| 0.001.into()),
+                "start_time" => field("start_time").unwrap_or_else(|| time_of_day().into()),
+                "comment" => field("comment").unwrap_or_else(|| "".into()),
+                "__state_ran__" => true,
+                "__run_num__" => self.number,
+            };
+            for key in ["__sls__", "__id__"] {
+                result.set(key, low.get(key).cloned());
+            }
+            self.store(tag(&inner_low), result);
+        }
     }
 
     /// Makes the call; as a trial if a `prereq` asks for one.

@@ -160,6 +160,7 @@ fn one(call: &mut Call<'_>, session: &Session, low: Map) -> Result {
     let mut compiled = Compiled::default();
     compiled.graph.add(low);
     compiled.order = vec![0];
+    compiled.single = true;
     Ok(session.run(call, compiled))
 }
 

@@ -46,6 +46,7 @@ mod test;
 mod timezone;
 mod user;
 mod virtualenv;
+mod x509;
 
 use crate::declare::{StateFunction, StateModule};
 use halite_wire::Map;
@@ -110,6 +111,7 @@ const MODULES: &[StateModule] = &[
     timezone::MODULE,
     user::MODULE,
     virtualenv::MODULE,
+    x509::MODULE,
 ];
 
 /// A function by full name.

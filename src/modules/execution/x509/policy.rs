@@ -1,0 +1,299 @@
+//! Signing policies, and certificates that another minion signs.
+
+use super::cert::{self, Cert};
+use super::issue::local;
+use super::keys::{self, PublicKey};
+use super::request::Csr;
+use super::tables::{ATTRIBUTES, LONG_NAMES};
+use crate::execution::declare::Result;
+use crate::execution::{Call, CallError, python};
+use halite_wire::{Map, Value, map};
+use openssl::pkey::{PKey, Private};
+
+/// Seconds to wait for another minion.
+const TIMEOUT: i64 = 60;
+
+/// A policy of this minion; empty if there is none of this name.
+///
+/// # Errors
+/// As `config.get`.
+fn own(call: &mut Call<'_>, name: &Value) -> Result<Map> {
+    const KEY: &str = "x509_signing_policies";
+    if name.is_nil() {
+        return Ok(Map::new());
+    }
+    let name = python::str(name);
+    let under = |all: Option<&Value>| {
+        let policy = all.and_then(Value::as_map)?.get(&name)?;
+        policy.truthy().then(|| policy.clone())
+    };
+    let policy = match under(call.ctx.pillar.get(KEY)) {
+        Some(policy) => Some(policy),
+        None => {
+            let all = call.salt(
+                "config.get",
+                vec![KEY.into(), Map::new().into()],
+                Map::new(),
+            )?;
+            under(Some(&all))
+        }
+    };
+    Ok(match policy {
+        Some(Value::Map(policy)) => policy,
+        Some(Value::Array(list)) => {
+            let mut whole = Map::new();
+            for (key, value) in list.iter().filter_map(Value::as_map).flat_map(Map::iter) {
+                whole.set(python::str(key), value.clone());
+            }
+            whole
+        }
+        _ => Map::new(),
+    })
+}
+
+/// Gives keywords their short names.
+pub fn shorten(args: &mut Map) {
+    for (long, short) in LONG_NAMES {
+        if let Some(value) = args.remove(long) {
+            log::warn!("Found {long} in keyword args. Please migrate to the short name: {short}");
+            args.set(short, value);
+        }
+    }
+}
+
+/// A policy as the state needs it, of this minion or of another one (`get_signing_policy`).
+///
+/// # Errors
+/// The other minion does not answer as it should.
+pub fn shown(call: &mut Call<'_>, name: Option<&Value>, server: Option<&Value>) -> Result<Map> {
+    let name = name.cloned().unwrap_or_default();
+    let mut policy = match server {
+        None => own(call, &name)?,
+        Some(server) => {
+            let answer = ask(call, server, &name, Map::new(), true)?;
+            let mut policy = answer.into_map().unwrap_or_default();
+            if let Some(from) = policy.get("signing_cert") {
+                let pem = cert::load(from, None)?.cert.pem();
+                policy.set("signing_cert", pem);
+            }
+            policy
+        }
+    };
+    shorten(&mut policy);
+    Ok(policy)
+}
+
+/// Puts a policy's values over arguments (`merge_signing_policy`).
+pub fn merge(policy: &Map, args: &mut Map) {
+    if policy.is_empty() {
+        return;
+    }
+    let mut policy = policy.clone();
+    shorten(args);
+    if let Some(mut subject) = args.remove("subject") {
+        let named = ATTRIBUTES.iter().any(|(name, _)| policy.contains(name));
+        if !named {
+            let joined = match (&mut subject, policy.get("subject")) {
+                (Value::Map(asked), Some(Value::Map(fixed))) => {
+                    for (key, value) in fixed.iter() {
+                        asked.set(python::str(key), value.clone());
+                    }
+                    true
+                }
+                (Value::Array(asked), Some(Value::Array(fixed))) => {
+                    *asked = [fixed.as_slice(), asked.as_slice()].concat();
+                    true
+                }
+                _ => false,
+            };
+            if joined {
+                policy.remove("subject");
+            }
+            args.set("subject", subject);
+        }
+    }
+    for (key, value) in policy.0 {
+        args.set(python::str(&key), value);
+    }
+}
+
+/// The policy of a call with its values over the arguments.
+///
+/// # Errors
+/// As [`own`].
+pub fn apply(call: &mut Call<'_>, name: &Value, args: &mut Map) -> Result<()> {
+    let policy = own(call, name)?;
+    merge(&policy, args);
+    Ok(())
+}
+
+fn ask(
+    call: &mut Call<'_>,
+    server: &Value,
+    policy: &Value,
+    args: Map,
+    only_policy: bool,
+) -> Result<Value> {
+    let arg: Vec<Value> = vec![policy.clone(), args.into(), only_policy.into()];
+    let answer = call.salt(
+        "publish.publish",
+        vec![server.clone(), "x509.sign_remote_certificate".into()],
+        map! {"arg" => arg, "timeout" => TIMEOUT},
+    )?;
+    if !answer.truthy() {
+        return Err(CallError::Invocation(
+            "ca_server did not respond. Salt master must permit peers to call the sign_remote_certificate function."
+                .to_owned(),
+        ));
+    }
+    let returns = answer.into_map().unwrap_or_default();
+    let one = returns
+        .0
+        .into_iter()
+        .next()
+        .map(|(_, one)| one)
+        .unwrap_or_default();
+    let Some(one) = one.as_map().filter(|m| m.contains("data")) else {
+        log::error!(
+            "Received invalid return value from ca_server: {}",
+            python::str(&one)
+        );
+        let text = "Received invalid return value from ca_server. See minion log for details";
+        return Err(CallError::Command(text.to_owned()));
+    };
+    let errors = one.get("errors").map(Value::str_list).unwrap_or_default();
+    if !errors.is_empty() {
+        let text = format!("ca_server reported errors:\n{}", errors.join("\n"));
+        return Err(CallError::Command(text));
+    }
+    Ok(one.get("data").cloned().unwrap_or_default())
+}
+
+/// A certificate that another minion signs, with the private key that it is for, if that is known.
+///
+/// # Errors
+/// The other minion does not answer as it should.
+pub fn remote(
+    call: &mut Call<'_>,
+    server: &Value,
+    policy: &Value,
+    mut args: Map,
+) -> Result<(Cert, Option<PKey<Private>>)> {
+    let private = args.remove("private_key").filter(Value::truthy);
+    let pass = args
+        .remove("private_key_passphrase")
+        .filter(|v| !v.is_nil());
+    let mut key = None;
+    if let Some(from) = private {
+        let loaded = keys::load(&from, pass.as_ref().map(python::str).as_deref())?.key;
+        args.set("public_key", Value::Bytes(PublicKey::of(&loaded)?.spki));
+        key = Some(loaded);
+    } else if let Some(from) = args.get("public_key").filter(|v| v.truthy()) {
+        let spki = keys::load_public(from)?.spki;
+        args.set("public_key", Value::Bytes(spki));
+    }
+    if let Some(from) = args.get("csr").filter(|v| v.truthy()) {
+        let der = Csr::load(from)?.0.der;
+        args.set("csr", Value::Bytes(der));
+    }
+    let data = ask(call, server, policy, args, false)?;
+    let cert = cert::load(&data, None).map_err(|_| {
+        CallError::Command(format!(
+            "ca_server did not return a certificate: {}",
+            python::str(&data)
+        ))
+    })?;
+    Ok((cert.cert, key))
+}
+
+/// `sign_remote_certificate`.
+pub fn sign_remote(call: &mut Call<'_>) -> Result {
+    let refused = |why: String| {
+        Ok(Value::from(
+            map! {"data" => Value::Nil, "errors" => vec![Value::from(why)]},
+        ))
+    };
+    let mut policy = match for_remote(call) {
+        Ok(Ok(policy)) => policy,
+        Ok(Err(why)) => return refused(why.to_owned()),
+        Err(fault) => {
+            log::error!("{}", fault.message());
+            let text = "Failed building the signing policy. See CA server log for details.";
+            return refused(text.to_owned());
+        }
+    };
+    if call.flag("get_signing_policy_only") {
+        policy.remove("signing_private_key");
+        policy.remove("signing_private_key_passphrase");
+        if let Some(from) = policy.get("signing_cert") {
+            match cert::load(from, None).map_err(CallError::from) {
+                Ok(loaded) => policy.set("signing_cert", Value::Bytes(loaded.cert.der)),
+                Err(fault) => return refused(fault.message().to_owned()),
+            }
+        }
+        return Ok(map! {"data" => policy, "errors" => Value::Array(Vec::new())}.into());
+    }
+    let mut args = call.arg("kwargs").as_map().cloned().unwrap_or_default();
+    merge(&policy, &mut args);
+    // It is signed here.
+    args.remove("ca_server");
+    match local(&args) {
+        Ok(draft) => Ok(map! {
+            "data" => Value::Bytes(draft.0.der), "errors" => Value::Array(Vec::new()),
+        }
+        .into()),
+        Err(fault) => refused(fault.message().to_owned()),
+    }
+}
+
+/// The policy that a minion asks for, if it may have it.
+fn for_remote(call: &mut Call<'_>) -> Result<Result<Map, &'static str>> {
+    let name = call.arg("signing_policy").clone();
+    let mut policy = own(call, &name)?;
+    if policy.is_empty() {
+        return Ok(Err(
+            "signing_policy must be specified and defined on signing minion",
+        ));
+    }
+    if let Some(minions) = policy.remove("minions") {
+        let Some(asking) = call.bound.kwargs.get("__pub_id").cloned() else {
+            return Ok(Err("minion sending this request could not be identified"));
+        };
+        if !is_meant(call, &minions, &asking)? {
+            return Ok(Err("minion not permitted to use specified signing policy"));
+        }
+    }
+    Ok(Ok(policy))
+}
+
+/// Whether a target means a minion.
+fn is_meant(call: &mut Call<'_>, target: &Value, minion: &Value) -> Result<bool> {
+    if !python::str(target).contains('@') {
+        let matches = call.salt(
+            "match.glob",
+            vec![target.clone(), minion.clone()],
+            Map::new(),
+        )?;
+        return Ok(matches.truthy());
+    }
+    // Only the master knows what the other minion's grains are.
+    let arg: Vec<Value> = vec![target.clone(), minion.clone()];
+    let answer = call.salt(
+        "publish.runner",
+        vec!["match.compound_matches".into()],
+        map! {"arg" => arg},
+    )?;
+    if answer.is_nil() {
+        return Err(CallError::Command(
+            "Could not check minion match for compound expression. Is this minion allowed to run \
+             `match.compound_matches` on the master?"
+                .to_owned(),
+        ));
+    }
+    match answer.as_map().and_then(|m| m.get("res")) {
+        Some(res) => Ok(res == minion),
+        None => Err(CallError::Command(
+            "Invalid return value of match.compound_matches.".to_owned(),
+        )),
+    }
+}
