@@ -6,6 +6,7 @@
 mod accounts;
 mod aliases;
 mod alternatives;
+//mod apache;
 mod archive;
 mod beacons;
 pub mod bind;
@@ -16,6 +17,7 @@ mod cp;
 mod cron;
 pub mod custom;
 mod data;
+mod debconf;
 pub mod declare;
 mod defaults;
 mod disk;
@@ -23,6 +25,7 @@ mod environ;
 mod event;
 mod extfs;
 pub mod file;
+mod gem;
 mod git;
 mod grains;
 mod group;
@@ -42,6 +45,7 @@ mod minion;
 mod mount;
 mod nested;
 mod network;
+mod npm;
 mod partition;
 mod pillar;
 mod pip;
@@ -50,6 +54,7 @@ pub mod proc;
 mod program;
 mod ps;
 mod publish;
+mod rabbitmq;
 mod random;
 mod ret;
 mod saltutil;
@@ -61,6 +66,7 @@ mod shell;
 mod slsutil;
 mod ssh;
 mod status;
+//mod supervisord;
 mod sys;
 mod sysctl;
 mod system;
@@ -104,6 +110,9 @@ const MODULES: &[Module] = &[
     cron::MODULE,
     data::MODULE,
     defaults::MODULE,
+    debconf::MODULE,
+    gem::MODULE,
+    npm::MODULE,
     event::MODULE,
     file::MODULE,
     extfs::MODULE,
@@ -128,6 +137,7 @@ const MODULES: &[Module] = &[
     pip::MODULE,
     ps::MODULE,
     publish::MODULE,
+    rabbitmq::MODULE,
     random::MODULE,
     ret::MODULE,
     saltutil::MODULE,

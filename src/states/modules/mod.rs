@@ -2,14 +2,17 @@
 
 mod alias;
 mod alternatives;
+//mod apache;
 mod archive;
 mod beacon;
 mod cmd;
 mod cron;
+mod debconf;
 mod disk;
 mod environ;
 mod event;
 mod file;
+mod gem;
 mod git;
 mod grains;
 mod group;
@@ -20,14 +23,17 @@ mod kmod;
 mod locale;
 mod module;
 mod mount;
+mod npm;
 mod pip;
 mod pkg;
 mod pkgrepo;
+mod rabbitmq;
 mod saltutil;
 mod schedule;
 mod service;
 mod ssh_auth;
 mod ssh_known_hosts;
+//mod supervisord;
 mod sysctl;
 mod test;
 mod timezone;
@@ -45,6 +51,9 @@ const MODULES: &[StateModule] = &[
     beacon::MODULE,
     cmd::MODULE,
     cron::MODULE,
+    debconf::MODULE,
+    gem::MODULE,
+    npm::MODULE,
     disk::MODULE,
     environ::MODULE,
     event::MODULE,
@@ -62,6 +71,12 @@ const MODULES: &[StateModule] = &[
     pip::MODULE,
     pkg::MODULE,
     pkgrepo::MODULE,
+    rabbitmq::CLUSTER,
+    rabbitmq::PLUGIN,
+    rabbitmq::POLICY,
+    rabbitmq::UPSTREAM,
+    rabbitmq::USER,
+    rabbitmq::VHOST,
     saltutil::MODULE,
     schedule::MODULE,
     service::MODULE,
