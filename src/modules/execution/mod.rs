@@ -6,7 +6,7 @@
 mod accounts;
 mod aliases;
 mod alternatives;
-//mod apache;
+mod apache;
 mod archive;
 mod beacons;
 pub mod bind;
@@ -66,7 +66,7 @@ mod shell;
 mod slsutil;
 mod ssh;
 mod status;
-//mod supervisord;
+mod supervisord;
 mod sys;
 mod sysctl;
 mod system;
@@ -98,6 +98,7 @@ use std::sync::OnceLock;
 
 /// All modules. A new module is added here and nowhere else.
 const MODULES: &[Module] = &[
+    apache::MODULE,
     archive::MODULE,
     aliases::MODULE,
     alternatives::MODULE,
@@ -147,6 +148,7 @@ const MODULES: &[Module] = &[
     ssh::MODULE,
     schedule::MODULE,
     status::MODULE,
+    supervisord::MODULE,
     sys::MODULE,
     sysctl::MODULE,
     system::MODULE,

@@ -2,7 +2,7 @@
 
 mod alias;
 mod alternatives;
-//mod apache;
+mod apache;
 mod archive;
 mod beacon;
 mod cmd;
@@ -33,7 +33,7 @@ mod schedule;
 mod service;
 mod ssh_auth;
 mod ssh_known_hosts;
-//mod supervisord;
+mod supervisord;
 mod sysctl;
 mod test;
 mod timezone;
@@ -47,6 +47,10 @@ use halite_wire::Map;
 const MODULES: &[StateModule] = &[
     alias::MODULE,
     alternatives::MODULE,
+    apache::CONF,
+    apache::MODS,
+    apache::MODULE,
+    apache::SITE,
     archive::MODULE,
     beacon::MODULE,
     cmd::MODULE,
@@ -82,6 +86,7 @@ const MODULES: &[StateModule] = &[
     service::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
+    supervisord::MODULE,
     sysctl::MODULE,
     test::MODULE,
     timezone::MODULE,

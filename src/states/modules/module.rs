@@ -151,7 +151,9 @@ fn by_keys(s: &mut State<'_, '_>, functions: &Map) -> Result {
         };
         deliver(s, name, &ret, kwargs.get("returner"));
         let text = match &ret {
-            Value::Map(_) | Value::Array(_) => "Success".to_owned(),
+            Value::Map(map) => map
+                .get("comment")
+                .map_or_else(|| "Success".to_owned(), python::str),
             plain => python::str(plain),
         };
         if is_good(&ret) {

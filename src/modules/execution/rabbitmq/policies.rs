@@ -77,7 +77,7 @@ pub fn list_policies(call: &mut Call<'_>) -> Result {
 fn json_text(value: &Value) -> String {
     let quoted = |text: &str| {
         let mut out = String::new();
-        pyjson::quote(&mut out, text, true);
+        pyjson::quote(&mut out, text, false);
         out
     };
     match value {
@@ -145,7 +145,8 @@ pub fn set_upstream(call: &mut Call<'_>) -> Result {
         .iter()
         .filter(|arg| !["name", "runas"].contains(&arg.name))
     {
-        if call.flag(arg.name) {
+        // A false is a setting, too.
+        if call.flag(arg.name) || call.arg(arg.name) == &Value::Bool(false) {
             definition.set(arg.name.replace('_', "-"), call.arg(arg.name).clone());
         }
     }

@@ -58,7 +58,8 @@ fn present(s: &mut State<'_, '_>) -> Result {
     };
     let mut new = Map::new();
     for arg in PRESENT.iter().filter(|arg| arg.name != "runas") {
-        if s.flag(arg.name) {
+        // A false is a setting, too.
+        if s.flag(arg.name) || s.arg(arg.name) == &Value::Bool(false) {
             new.set(arg.name.replace('_', "-"), s.arg(arg.name).clone());
         }
     }
