@@ -46,7 +46,7 @@ FRESH = {"grains", "host", "ssh_auth", "ssh_known_hosts"}
 # Whole trees, what stock 3008 does not have, and what holds lists of packages for the life of a process.
 NOT_CALLS = {"alternatives.yaml", "pkg.yaml", "trees.yaml"}
 # What only 3007 has; record it with that one's Python.
-SERIES_3007 = {"apache.yaml", "gem.yaml", "npm.yaml", "supervisord.yaml"}
+SERIES_3007 = {"acme.yaml", "apache.yaml", "gem.yaml", "npm.yaml", "supervisord.yaml"}
 # What differs from run to run.
 IGNORED = {"start_time", "duration", "__run_num__", "pid", "__sls__"}
 

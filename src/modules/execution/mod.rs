@@ -4,6 +4,7 @@
 //! arguments and returns what a minion returns, with stock's texts (`salt/minion.py _thread_return`).
 
 mod accounts;
+mod acme;
 mod aliases;
 mod alternatives;
 mod apache;
@@ -98,6 +99,7 @@ use std::sync::OnceLock;
 
 /// All modules. A new module is added here and nowhere else.
 const MODULES: &[Module] = &[
+    acme::MODULE,
     apache::MODULE,
     archive::MODULE,
     aliases::MODULE,

@@ -269,9 +269,10 @@ impl FileClient {
         };
         let host = host.rsplit('@').next().unwrap_or_default().replace(':', "");
         // `salt://file` is a host without a path here.
-        let below = match name.is_empty() && !host.is_empty() {
-            true => "",
-            false => url::relative_path(&name)?,
+        let below = if name.is_empty() && !host.is_empty() {
+            ""
+        } else {
+            url::relative_path(&name)?
         };
         let name = match name.len() > MAX_NAME {
             true => HashType::Sha256.hex(name.as_bytes()),

@@ -1,5 +1,6 @@
 //! The state modules. One file or directory per module, one table per module, one line here per table.
 
+mod acme;
 mod alias;
 mod alternatives;
 mod apache;
@@ -45,6 +46,7 @@ use halite_wire::Map;
 
 /// All state modules. A new one is added here and nowhere else.
 const MODULES: &[StateModule] = &[
+    acme::MODULE,
     alias::MODULE,
     alternatives::MODULE,
     apache::CONF,

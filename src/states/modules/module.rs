@@ -171,8 +171,8 @@ fn by_keys(s: &mut State<'_, '_>, functions: &Map) -> Result {
         }
     }
     let result = bad.is_empty();
-    good.extend(bad);
-    Ok(StateOutcome::new(Some(result), good.join(", "))
+    bad.extend(good);
+    Ok(StateOutcome::new(Some(result), bad.join(", "))
         .changes(changes)
         .with("name", shown))
 }

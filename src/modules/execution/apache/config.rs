@@ -55,6 +55,8 @@ fn lines(value: &Value, slot: &str) -> Result<String> {
     Ok(out)
 }
 
+/// `apache.config`.
+///
 /// # Errors
 /// A section has no attribute, or the file cannot be written.
 pub fn config(call: &mut Call<'_>) -> Result {

@@ -53,7 +53,7 @@ impl Kind {
     /// Whether it is enabled.
     ///
     /// # Errors
-    /// None.
+    /// It has none.
     pub fn check(&self, call: &mut Call<'_>) -> Result {
         let name = python::str(call.arg(self.arg));
         let full = self.ends.iter().any(|end| name.ends_with(end));

@@ -22,6 +22,8 @@ fn missing() -> CallError {
     CallError::raised("IndexError", "list index out of range")
 }
 
+/// `apache.version`.
+///
 /// # Errors
 /// Apache is not there.
 pub fn version(call: &mut Call<'_>) -> Result {
@@ -31,6 +33,8 @@ pub fn version(call: &mut Call<'_>) -> Result {
     Ok(version.into())
 }
 
+/// `apache.fullversion`.
+///
 /// # Errors
 /// Apache is not there.
 pub fn fullversion(call: &mut Call<'_>) -> Result {
@@ -53,6 +57,8 @@ pub fn fullversion(call: &mut Call<'_>) -> Result {
     Ok(found.into())
 }
 
+/// `apache.modules`.
+///
 /// # Errors
 /// Apache is not there.
 pub fn modules(call: &mut Call<'_>) -> Result {
@@ -65,6 +71,8 @@ pub fn modules(call: &mut Call<'_>) -> Result {
     Ok(map! {"static" => all("(static)"), "shared" => all("(shared)")}.into())
 }
 
+/// `apache.servermods`.
+///
 /// # Errors
 /// Apache is not there.
 pub fn servermods(call: &mut Call<'_>) -> Result {
@@ -74,6 +82,8 @@ pub fn servermods(call: &mut Call<'_>) -> Result {
     Ok(names.into())
 }
 
+/// `apache.directives`.
+///
 /// # Errors
 /// Apache is not there.
 pub fn directives(call: &mut Call<'_>) -> Result {
@@ -86,6 +96,8 @@ pub fn directives(call: &mut Call<'_>) -> Result {
     Ok(found.into())
 }
 
+/// `apache.vhosts`.
+///
 /// # Errors
 /// Apache is not there.
 pub fn vhosts(call: &mut Call<'_>) -> Result {
@@ -121,6 +133,8 @@ pub fn vhosts(call: &mut Call<'_>) -> Result {
     Ok(found.into())
 }
 
+/// `apache.signal`.
+///
 /// # Errors
 /// Apache is not there.
 pub fn signal(call: &mut Call<'_>) -> Result {
@@ -142,6 +156,8 @@ pub fn signal(call: &mut Call<'_>) -> Result {
     })
 }
 
+/// `apache.useradd`.
+///
 /// # Errors
 /// htpasswd is not there, or an option is not one letter or more.
 pub fn useradd(call: &mut Call<'_>) -> Result {
@@ -167,6 +183,8 @@ pub fn useradd(call: &mut Call<'_>) -> Result {
     .into())
 }
 
+/// `apache.userdel`.
+///
 /// # Errors
 /// htpasswd is not there.
 pub fn userdel(call: &mut Call<'_>) -> Result {
@@ -189,6 +207,8 @@ fn setting(call: &mut Call<'_>, name: &str, default: Value) -> Result {
     call.salt("config.get", vec![key.into(), default], Map::new())
 }
 
+/// `apache.server_status`.
+///
 /// # Errors
 /// The page says something else.
 pub fn server_status(call: &mut Call<'_>) -> Result {

@@ -40,13 +40,13 @@ pub fn ctl_with_secret(call: &mut Call<'_>, words: &[&str], secret: &str) -> Res
     let plain = kwargs.clone();
     kwargs.set("stdin", format!("{secret}\n"));
     // It takes blanks off what it reads.
-    let fits = secret == secret.trim();
-    let mut ran = match fits {
-        true => run_all_as(call, argv.clone(), kwargs)?,
-        false => CommandOutput {
+    let mut ran = if secret == secret.trim() {
+        run_all_as(call, argv.clone(), kwargs)?
+    } else {
+        CommandOutput {
             retcode: USAGE,
             ..CommandOutput::default()
-        },
+        }
     };
     if ran.retcode == USAGE {
         // Before 3.8 it had to be a word.
@@ -64,6 +64,8 @@ pub fn ctl_with_secret(call: &mut Call<'_>, words: &[&str], secret: &str) -> Res
     Ok(ran)
 }
 
+/// Whether a program did what it should.
+///
 /// # Errors
 /// The program failed, or had something to say against it.
 pub fn check(ran: &CommandOutput) -> Result<()> {
@@ -103,6 +105,8 @@ pub fn show(call: &mut Call<'_>, command: &str) -> Result {
     Ok(ran.stdout.into())
 }
 
+/// `rabbitmq.join_cluster`.
+///
 /// # Errors
 /// As [`ctl`] and [`check`].
 pub fn join_cluster(call: &mut Call<'_>) -> Result {
@@ -165,6 +169,8 @@ pub fn plugins(call: &mut Call<'_>, words: &[&str]) -> Result {
     Ok(super::lists::words(&ran.stdout).into())
 }
 
+/// Enables or disables a plugin.
+///
 /// # Errors
 /// As [`ctl`] and [`check`].
 pub fn change_plugin(call: &mut Call<'_>, command: &str, word: &str) -> Result {

@@ -47,6 +47,8 @@ fn tags(text: &str) -> Vec<String> {
     }
 }
 
+/// `rabbitmq.list_users`.
+///
 /// # Errors
 /// rabbitmqctl fails.
 pub fn list_users(call: &mut Call<'_>) -> Result {
@@ -55,6 +57,8 @@ pub fn list_users(call: &mut Call<'_>) -> Result {
     Ok(rows(&ran.stdout, tags).into())
 }
 
+/// `rabbitmq.list_vhosts`.
+///
 /// # Errors
 /// rabbitmqctl fails.
 pub fn list_vhosts(call: &mut Call<'_>) -> Result {
@@ -63,6 +67,8 @@ pub fn list_vhosts(call: &mut Call<'_>) -> Result {
     Ok(words(&ran.stdout).into())
 }
 
+/// `rabbitmq.list_upstreams`.
+///
 /// # Errors
 /// rabbitmqctl is not there.
 pub fn list_upstreams(call: &mut Call<'_>) -> Result {
@@ -126,6 +132,8 @@ pub fn permissions(call: &mut Call<'_>, command: &[&str], arg: &str, key: &str) 
     Ok(by_key.into())
 }
 
+/// `rabbitmq.list_queues`.
+///
 /// # Errors
 /// rabbitmqctl fails.
 pub fn list_queues(call: &mut Call<'_>, of_vhost: bool) -> Result {

@@ -31,6 +31,8 @@ fn is_new(version: &str) -> bool {
     major.is_none_or(|major| (major, minor.unwrap_or(0)) >= (3, 7))
 }
 
+/// `rabbitmq.list_policies`.
+///
 /// # Errors
 /// rabbitmqctl fails.
 pub fn list_policies(call: &mut Call<'_>) -> Result {
@@ -99,6 +101,8 @@ fn json_text(value: &Value) -> String {
     }
 }
 
+/// `rabbitmq.set_policy`.
+///
 /// # Errors
 /// rabbitmqctl fails, or the definition is neither a map nor text.
 pub fn set_policy(call: &mut Call<'_>) -> Result {
@@ -122,6 +126,8 @@ pub fn set_policy(call: &mut Call<'_>) -> Result {
     done(ctl(call, words)?, "Set")
 }
 
+/// `rabbitmq.policy_exists`.
+///
 /// # Errors
 /// rabbitmqctl fails.
 pub fn policy_exists(call: &mut Call<'_>) -> Result {
@@ -137,6 +143,8 @@ pub fn policy_exists(call: &mut Call<'_>) -> Result {
     Ok(found.is_some_and(|all| all.contains(&name)).into())
 }
 
+/// `rabbitmq.set_upstream`.
+///
 /// # Errors
 /// rabbitmqctl fails.
 pub fn set_upstream(call: &mut Call<'_>) -> Result {
@@ -158,6 +166,8 @@ pub fn set_upstream(call: &mut Call<'_>) -> Result {
     Ok(true.into())
 }
 
+/// `rabbitmq.delete_upstream`.
+///
 /// # Errors
 /// rabbitmqctl fails.
 pub fn delete_upstream(call: &mut Call<'_>) -> Result {

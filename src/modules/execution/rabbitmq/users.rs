@@ -9,6 +9,8 @@ fn name(call: &Call<'_>) -> String {
     python::str(call.arg("name"))
 }
 
+/// `rabbitmq.add_user`.
+///
 /// # Errors
 /// rabbitmqctl fails.
 pub fn add_user(call: &mut Call<'_>) -> Result {
@@ -38,6 +40,8 @@ pub fn add_user(call: &mut Call<'_>) -> Result {
     done(ran, "Added")
 }
 
+/// `rabbitmq.change_password`.
+///
 /// # Errors
 /// rabbitmqctl fails.
 pub fn change_password(call: &mut Call<'_>) -> Result {
@@ -70,6 +74,8 @@ fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
 }
 
+/// `rabbitmq.check_password`.
+///
 /// # Errors
 /// rabbitmqctl fails.
 pub fn check_password(call: &mut Call<'_>) -> Result {
@@ -90,6 +96,8 @@ pub fn check_password(call: &mut Call<'_>) -> Result {
     Ok((!said.unwrap_or_default().contains("invalid credentials")).into())
 }
 
+/// `rabbitmq.set_user_tags`.
+///
 /// # Errors
 /// rabbitmqctl fails.
 pub fn set_user_tags(call: &mut Call<'_>) -> Result {
