@@ -214,7 +214,7 @@ fn status_bool(call: &mut Call<'_>) -> Result {
     } else {
         text(ran)
     };
-    let Some(last) = out.lines().last() else {
+    let Some(last) = out.lines().next_back() else {
         return Ok(false.into());
     };
     let [process, state, reason] = fields(last)?;

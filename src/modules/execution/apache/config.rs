@@ -20,8 +20,8 @@ fn lines(value: &Value, slot: &str) -> Result<String> {
     match value {
         Value::Str(text) => return Ok(format!("{slot} {text}")),
         Value::Array(list) => {
-            let section = list.iter().filter_map(Value::as_map).filter_map(this);
-            let Some(this) = section.last() else {
+            let mut section = list.iter().filter_map(Value::as_map).filter_map(this);
+            let Some(this) = section.next_back() else {
                 for item in list {
                     line(&lines(item, slot)?);
                 }
