@@ -90,6 +90,29 @@ pub fn run_all_tolerant<T: Into<String>>(
     Ok(ran)
 }
 
+/// `cmd.run_all` with its own arguments, such as `runas`, `env` and `cwd`.
+///
+/// # Errors
+/// The program cannot be started, or there is no such user.
+pub fn run_all_as<T: Into<String>>(
+    call: &mut Call<'_>,
+    argv: impl IntoIterator<Item = T>,
+    mut kwargs: Map,
+) -> Result<CommandOutput> {
+    let argv: Vec<String> = argv.into_iter().map(Into::into).collect();
+    kwargs.set("python_shell", false);
+    let ran = call.salt("cmd.run_all", vec![argv.into()], kwargs)?;
+    let ran = ran.into_map().unwrap_or_default();
+    let text = |key: &str| ran.str(key).unwrap_or_default().to_owned();
+    let pid = ran.int("pid").and_then(|pid| u32::try_from(pid).ok());
+    Ok(CommandOutput {
+        pid: pid.unwrap_or_default(),
+        retcode: ran.int("retcode").unwrap_or(1),
+        stdout: text("stdout"),
+        stderr: text("stderr"),
+    })
+}
+
 /// `cmd.run`: the program's output, including standard error.
 ///
 /// # Errors

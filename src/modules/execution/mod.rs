@@ -4,8 +4,10 @@
 //! arguments and returns what a minion returns, with stock's texts (`salt/minion.py _thread_return`).
 
 mod accounts;
+mod acme;
 mod aliases;
 mod alternatives;
+mod apache;
 mod archive;
 mod at;
 mod beacons;
@@ -17,6 +19,7 @@ mod cp;
 mod cron;
 pub mod custom;
 mod data;
+mod debconf;
 mod debian_ip;
 pub mod declare;
 mod defaults;
@@ -26,6 +29,7 @@ mod event;
 mod extfs;
 pub mod file;
 mod firewalld;
+mod gem;
 mod git;
 mod grains;
 mod group;
@@ -50,6 +54,7 @@ pub mod mysql;
 mod nested;
 mod network;
 mod nftables;
+mod npm;
 mod partition;
 mod pillar;
 mod pip;
@@ -60,6 +65,7 @@ mod program;
 mod ps;
 mod publish;
 mod quota;
+mod rabbitmq;
 mod raid;
 mod random;
 mod ret;
@@ -73,6 +79,7 @@ mod shell;
 mod slsutil;
 mod ssh;
 mod status;
+mod supervisord;
 mod sys;
 mod sysctl;
 mod system;
@@ -105,6 +112,8 @@ use std::sync::OnceLock;
 
 /// All modules. A new module is added here and nowhere else.
 const MODULES: &[Module] = &[
+    acme::MODULE,
+    apache::MODULE,
     archive::MODULE,
     aliases::MODULE,
     alternatives::MODULE,
@@ -118,6 +127,9 @@ const MODULES: &[Module] = &[
     cron::MODULE,
     data::MODULE,
     defaults::MODULE,
+    debconf::MODULE,
+    gem::MODULE,
+    npm::MODULE,
     event::MODULE,
     file::MODULE,
     firewalld::MODULE,
@@ -150,6 +162,7 @@ const MODULES: &[Module] = &[
     ps::MODULE,
     publish::MODULE,
     quota::MODULE,
+    rabbitmq::MODULE,
     raid::MODULE,
     random::MODULE,
     ret::MODULE,
@@ -161,6 +174,7 @@ const MODULES: &[Module] = &[
     ssh::MODULE,
     schedule::MODULE,
     status::MODULE,
+    supervisord::MODULE,
     sys::MODULE,
     sysctl::MODULE,
     system::MODULE,

@@ -1,6 +1,7 @@
 //! `pip`: Python packages of an interpreter or a virtual environment (`salt/modules/pip.py`).
 
 use super::cmd::which;
+use super::command_helpers::run_all_as;
 use super::declare::{Arg, Function, Module, Result, args};
 use super::program::CommandOutput;
 use super::{Call, CallError, python};
@@ -169,25 +170,13 @@ fn program(call: &Call<'_>) -> Result<Vec<String>> {
 fn run(call: &mut Call<'_>, more: Vec<String>) -> Result<CommandOutput> {
     let mut argv = program(call)?;
     argv.extend(more);
-    let mut kwargs = map! {"python_shell" => false, "ignore_retcode" => true};
+    let mut kwargs = map! {"ignore_retcode" => true};
     for (key, arg) in [("runas", "user"), ("cwd", "cwd"), ("env", "env_vars")] {
         if call.flag(arg) {
             kwargs.set(key, call.arg(arg).clone());
         }
     }
-    let argv = vec![Value::from(argv)];
-    let ran = call.salt("cmd.run_all", argv, kwargs)?;
-    let ran = ran.into_map().unwrap_or_default();
-    let text = |key: &str| ran.str(key).unwrap_or_default().to_owned();
-    Ok(CommandOutput {
-        pid: ran
-            .int("pid")
-            .and_then(|p| u32::try_from(p).ok())
-            .unwrap_or_default(),
-        retcode: ran.int("retcode").unwrap_or(1),
-        stdout: text("stdout"),
-        stderr: text("stderr"),
-    })
+    run_all_as(call, argv, kwargs)
 }
 
 fn said(ran: CommandOutput) -> CallError {

@@ -268,7 +268,12 @@ impl FileClient {
             _ => rest.trim_end_matches('?').to_owned(),
         };
         let host = host.rsplit('@').next().unwrap_or_default().replace(':', "");
-        let below = url::relative_path(&name)?;
+        // `salt://file` is a host without a path here.
+        let below = if name.is_empty() && !host.is_empty() {
+            ""
+        } else {
+            url::relative_path(&name)?
+        };
         let name = match name.len() > MAX_NAME {
             true => HashType::Sha256.hex(name.as_bytes()),
             false => below.to_owned(),
@@ -277,6 +282,7 @@ impl FileClient {
         let root = cache::extern_files(&self.cache_root(cachedir)).join(env);
         match host.as_str() {
             ".." | "." => None,
+            host if name.is_empty() => Some(root.join(host)),
             host => Some(root.join(host).join(name)),
         }
     }

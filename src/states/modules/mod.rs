@@ -1,18 +1,22 @@
 //! The state modules. One file or directory per module, one table per module, one line here per table.
 
+mod acme;
 mod alias;
 mod alternatives;
+mod apache;
 mod archive;
 mod at;
 mod beacon;
 mod blockdev;
 mod cmd;
 mod cron;
+mod debconf;
 mod disk;
 mod environ;
 mod event;
 mod file;
 mod firewalld;
+mod gem;
 mod git;
 mod grains;
 mod group;
@@ -29,11 +33,13 @@ mod mount;
 mod mysql;
 mod network;
 mod nftables;
+mod npm;
 mod pip;
 mod pkg;
 mod pkgrepo;
 mod postgres;
 mod quota;
+mod rabbitmq;
 mod raid;
 mod saltutil;
 mod schedule;
@@ -41,6 +47,7 @@ mod selinux;
 mod service;
 mod ssh_auth;
 mod ssh_known_hosts;
+mod supervisord;
 mod sysctl;
 mod test;
 mod timezone;
@@ -53,14 +60,22 @@ use halite_wire::Map;
 
 /// All state modules. A new one is added here and nowhere else.
 const MODULES: &[StateModule] = &[
+    acme::MODULE,
     alias::MODULE,
     alternatives::MODULE,
+    apache::CONF,
+    apache::MODS,
+    apache::MODULE,
+    apache::SITE,
     archive::MODULE,
     at::MODULE,
     beacon::MODULE,
     blockdev::MODULE,
     cmd::MODULE,
     cron::MODULE,
+    debconf::MODULE,
+    gem::MODULE,
+    npm::MODULE,
     disk::MODULE,
     environ::MODULE,
     event::MODULE,
@@ -99,6 +114,12 @@ const MODULES: &[StateModule] = &[
     postgres::tablespace::MODULE,
     postgres::user::MODULE,
     quota::MODULE,
+    rabbitmq::CLUSTER,
+    rabbitmq::PLUGIN,
+    rabbitmq::POLICY,
+    rabbitmq::UPSTREAM,
+    rabbitmq::USER,
+    rabbitmq::VHOST,
     raid::MODULE,
     saltutil::MODULE,
     schedule::MODULE,
@@ -106,6 +127,7 @@ const MODULES: &[StateModule] = &[
     service::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
+    supervisord::MODULE,
     sysctl::MODULE,
     test::MODULE,
     timezone::MODULE,

@@ -151,7 +151,9 @@ fn by_keys(s: &mut State<'_, '_>, functions: &Map) -> Result {
         };
         deliver(s, name, &ret, kwargs.get("returner"));
         let text = match &ret {
-            Value::Map(_) | Value::Array(_) => "Success".to_owned(),
+            Value::Map(map) => map
+                .get("comment")
+                .map_or_else(|| "Success".to_owned(), python::str),
             plain => python::str(plain),
         };
         if is_good(&ret) {
@@ -169,8 +171,8 @@ fn by_keys(s: &mut State<'_, '_>, functions: &Map) -> Result {
         }
     }
     let result = bad.is_empty();
-    good.extend(bad);
-    Ok(StateOutcome::new(Some(result), good.join(", "))
+    bad.extend(good);
+    Ok(StateOutcome::new(Some(result), bad.join(", "))
         .changes(changes)
         .with("name", shown))
 }
