@@ -7,6 +7,7 @@ mod accounts;
 mod aliases;
 mod alternatives;
 mod archive;
+mod asymmetric;
 mod beacons;
 pub mod bind;
 mod cmd;
@@ -24,6 +25,7 @@ mod event;
 mod extfs;
 pub mod file;
 mod git;
+mod gpg;
 mod grains;
 mod group;
 mod hashutil;
@@ -95,6 +97,7 @@ const MODULES: &[Module] = &[
     archive::MODULE,
     aliases::MODULE,
     alternatives::MODULE,
+    asymmetric::MODULE,
     beacons::MODULE,
     cmd::MODULE,
     config::MODULE,
@@ -108,6 +111,7 @@ const MODULES: &[Module] = &[
     file::MODULE,
     extfs::MODULE,
     git::MODULE,
+    gpg::MODULE,
     grains::MODULE,
     group::MODULE,
     hosts::MODULE,

@@ -11,6 +11,7 @@ mod environ;
 mod event;
 mod file;
 mod git;
+mod gpg;
 mod grains;
 mod group;
 mod host;
@@ -50,6 +51,7 @@ const MODULES: &[StateModule] = &[
     event::MODULE,
     file::MODULE,
     git::MODULE,
+    gpg::MODULE,
     grains::MODULE,
     group::MODULE,
     host::MODULE,
