@@ -15,6 +15,7 @@ pub mod scene;
 mod sls_renderer;
 pub mod state;
 pub mod template;
+pub mod tops;
 pub mod usage;
 
 pub use error::RenderError;

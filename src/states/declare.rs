@@ -83,7 +83,17 @@ pub type Result<T = StateOutcome, E = CallError> = std::result::Result<T, E>;
 pub struct RunData {
     /// All calls of the run (`__lowstate__`).
     pub low: Vec<Map>,
-    accumulated: Mutex<Map>,
+    accumulated: Mutex<Vec<Accumulator>>,
+}
+
+/// Texts that other states have collected for a file.
+#[derive(Debug)]
+struct Accumulator {
+    file: String,
+    name: String,
+    texts: Vec<Value>,
+    /// The ids of the states that they are for.
+    ids: Vec<Value>,
 }
 
 impl RunData {
@@ -97,40 +107,54 @@ impl RunData {
 
     /// What `file.accumulated` has collected for a file: texts by name.
     pub fn accumulated(&self, file: &str) -> Map {
+        self.select(|one| one.file == file)
+    }
+
+    /// As [`RunData::accumulated`], but only what is for the state with an id, if there is any.
+    pub fn accumulated_for(&self, file: &str, id: &Value) -> Map {
+        let own = self.select(|one| one.file == file && one.ids.contains(id));
+        if own.is_empty() {
+            self.accumulated(file)
+        } else {
+            own
+        }
+    }
+
+    fn select(&self, wanted: impl Fn(&Accumulator) -> bool) -> Map {
         let all = self
             .accumulated
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        all.get(file)
-            .and_then(Value::as_map)
-            .cloned()
-            .unwrap_or_default()
+        let chosen = all.iter().filter(|one| wanted(one));
+        let texts = |one: &Accumulator| (one.name.as_str().into(), one.texts.clone().into());
+        Map(chosen.map(texts).collect())
     }
 
-    /// Adds texts for a file under a name; whether there was a new one.
-    pub fn accumulate(&self, file: &str, name: &str, texts: Vec<Value>) -> bool {
+    /// Adds texts for a file under a name, for the states with these ids.
+    pub fn accumulate(&self, file: &str, name: &str, texts: Vec<Value>, ids: Vec<Value>) {
         let mut all = self
             .accumulated
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        let mut of_file = all
-            .remove(file)
-            .and_then(Value::into_map)
-            .unwrap_or_default();
-        let mut list = match of_file.remove(name) {
-            Some(Value::Array(list)) => list,
-            _ => Vec::new(),
-        };
-        let before = list.len();
+        let known = all
+            .iter()
+            .position(|one| one.file == file && one.name == name);
+        let at = known.unwrap_or_else(|| {
+            all.push(Accumulator {
+                file: file.to_owned(),
+                name: name.to_owned(),
+                texts: Vec::new(),
+                ids: Vec::new(),
+            });
+            all.len() - 1
+        });
+        let one = &mut all[at];
         for text in texts {
-            if !list.contains(&text) {
-                list.push(text);
+            if !one.texts.contains(&text) {
+                one.texts.push(text);
             }
         }
-        let more = list.len() > before;
-        of_file.set(name, list);
-        all.set(file, of_file);
-        more
+        one.ids.extend(ids);
     }
 }
 

@@ -116,7 +116,16 @@ impl MinionStates {
             changed.opts.set("test", test);
             ctx = Arc::new(changed);
         }
-        let outcome = slots::fill(&ctx, low).and_then(|low| {
+        let filled = match slots::fill(&ctx, low) {
+            Err(CallError::Missing(why)) => {
+                let text = |key: &str| low.get(key).map(python::str).unwrap_or_default();
+                let (module, fun, id) = (text("state"), text("fun"), text("__id__"));
+                let comment = format!("A slot of {module}.{fun} with the ID '{id}': {why}");
+                return StateOutcome::bad(comment).into_map(&name);
+            }
+            filled => filled,
+        };
+        let outcome = filled.and_then(|low| {
             let low = low.as_ref();
             with_call(&ctx, |call| {
                 self.begin(call, low, test)?;

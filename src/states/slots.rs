@@ -9,6 +9,9 @@ use std::borrow::Cow;
 const PREFIX: &str = "__slot__:";
 
 /// A declaration with its slots filled in, those of lists and maps among the arguments included.
+///
+/// # Errors
+/// What a function raises; [`CallError::Missing`] if there is none of that name.
 pub fn fill<'a>(ctx: &Context, low: &'a Map) -> Result<Cow<'a, Map>, CallError> {
     if !low.iter().any(|(_, value)| has_slot(value)) {
         return Ok(Cow::Borrowed(low));
@@ -68,7 +71,12 @@ fn slot(ctx: &Context, text: &str) -> Result<Value, CallError> {
             None => positional.push(yamlify_arg(&arg)),
         }
     }
-    let mut ret = invoke(ctx, fun, positional, kwargs)?;
+    let mut ret = invoke(ctx, fun, positional, kwargs).map_err(|fault| match fault {
+        CallError::Raised(class, name) if class == "KeyError" && name == format!("'{fun}'") => {
+            CallError::Missing(format!("the function '{fun}' is not available"))
+        }
+        other => other,
+    })?;
     let (path, append) = match rest.split_once('~') {
         Some((path, append)) => (path.trim(), Some(append.trim())),
         None => (rest.trim(), None),

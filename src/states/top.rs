@@ -4,6 +4,8 @@
 use super::source::MinionSls;
 use halite_modules::execution::{CallError, Context, invoke, python};
 use halite_modules::files::FileClient;
+pub use halite_render::tops::Matches;
+use halite_render::tops::{add, kind, section};
 use halite_wire::{Map, Value};
 
 /// The top files by environment, in the order in which they were read.
@@ -15,9 +17,6 @@ pub struct Top(Vec<(String, Targets)>);
 
 /// Targets with their entries, in order.
 type Targets = Vec<(Value, Vec<Value>)>;
-
-/// By environment, the SLS names for this minion, in order.
-pub type Matches = Vec<(String, Vec<String>)>;
 
 /// How top files of several environments become one (`top_file_merging_strategy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,21 +218,6 @@ pub fn shown(matches: &Matches) -> Map {
         .collect()
 }
 
-fn add(matches: &mut Matches, env: &str, names: impl IntoIterator<Item = String>) {
-    let at = matches
-        .iter()
-        .position(|(known, _)| known == env)
-        .unwrap_or_else(|| {
-            matches.push((env.to_owned(), Vec::new()));
-            matches.len() - 1
-        });
-    for name in names {
-        if !matches[at].1.contains(&name) {
-            matches[at].1.push(name);
-        }
-    }
-}
-
 /// `order` of a target's entries.
 fn order_of(entries: &[Value]) -> i64 {
     let order = entries
@@ -243,13 +227,9 @@ fn order_of(entries: &[Value]) -> i64 {
     order.unwrap_or(0)
 }
 
-/// The last `match` counts; the default is compound.
 fn is_match(ctx: &Context, target: &Value, entries: &[Value]) -> Result<bool, CallError> {
-    let kind = entries
-        .iter()
-        .rev()
-        .find_map(|entry| entry.as_map()?.str("match").map(str::to_owned));
-    let fun = format!("match.{}", kind.as_deref().unwrap_or("compound"));
+    let kind = kind(entries).and_then(Value::as_str);
+    let fun = format!("match.{}", kind.unwrap_or("compound"));
     let matched = invoke(ctx, &fun, vec![target.clone()], Map::new());
     matched.map(|value| value.truthy()).map_err(|_| {
         CallError::Command(format!(
@@ -298,21 +278,13 @@ fn merged(tops: &Tops, strategy: Strategy) -> Top {
 
 impl Top {
     fn insert(&mut self, env: &str, target: &Value, entries: &Value, append: bool) {
-        let at = self
-            .0
-            .iter()
-            .position(|(known, _)| known == env)
-            .unwrap_or_else(|| {
-                self.0.push((env.to_owned(), Vec::new()));
-                self.0.len() - 1
-            });
         let mut list: Vec<Value> = Vec::new();
         for entry in entries.as_array().unwrap_or_default() {
             if entry.as_map().is_some() || !list.contains(entry) {
                 list.push(entry.clone());
             }
         }
-        let targets = &mut self.0[at].1;
+        let targets = section(&mut self.0, env);
         match targets.iter_mut().find(|(known, _)| known == target) {
             Some((_, known)) if append => {
                 for entry in list {

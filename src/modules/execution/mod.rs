@@ -9,6 +9,7 @@ mod aliases;
 mod alternatives;
 mod apache;
 mod archive;
+mod asymmetric;
 mod at;
 mod beacons;
 pub mod bind;
@@ -31,6 +32,7 @@ pub mod file;
 mod firewalld;
 mod gem;
 mod git;
+mod gpg;
 mod grains;
 mod group;
 mod hashutil;
@@ -117,6 +119,7 @@ const MODULES: &[Module] = &[
     archive::MODULE,
     aliases::MODULE,
     alternatives::MODULE,
+    asymmetric::MODULE,
     at::MODULE,
     beacons::MODULE,
     cmd::MODULE,
@@ -135,6 +138,7 @@ const MODULES: &[Module] = &[
     firewalld::MODULE,
     extfs::MODULE,
     git::MODULE,
+    gpg::MODULE,
     grains::MODULE,
     group::MODULE,
     hosts::MODULE,

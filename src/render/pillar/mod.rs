@@ -29,8 +29,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::tops::Matches;
 pub use ext::names as ext_pillar_names;
-use top::Matches;
 pub use top::Top;
 
 /// Why no pillar can be returned at all.

@@ -1,6 +1,7 @@
 //! Top files: which SLS files a minion gets (`Pillar.get_tops`, `merge_tops`, `top_matches`).
 
 use super::super::pipeline::Source;
+use super::super::tops::{Matches, add, kind, section};
 use super::{Compilation, PillarError, PillarRequest};
 use halite_target::{Subject, Target, TargetError};
 use halite_wire::{Map, Value};
@@ -33,9 +34,6 @@ impl From<Top> for Map {
             .collect()
     }
 }
-
-/// By environment, the SLS names for a minion, in order.
-pub(super) type Matches = Vec<(String, Vec<String>)>;
 
 /// A top file cannot be merged, so none counts.
 struct Malformed;
@@ -171,14 +169,7 @@ impl Compilation<'_> {
                 let env = env.as_str().unwrap_or_default();
                 for (target, entries) in targets.iter() {
                     let (order, entries) = self.target_entries(env, entries)?;
-                    let at = match merged.iter().position(|(name, _)| name == env) {
-                        Some(at) => at,
-                        None => {
-                            merged.push((env.to_owned(), Vec::new()));
-                            merged.len() - 1
-                        }
-                    };
-                    let body = &mut merged[at].1;
+                    let body = section(&mut merged, env);
                     match body.iter_mut().find(|(known, ..)| known == target) {
                         Some(slot) => (slot.1, slot.2) = (order, entries),
                         None => body.push((target.clone(), order, entries)),
@@ -259,18 +250,8 @@ impl Compilation<'_> {
                 if !about.matches(target, entries)? {
                     continue;
                 }
-                let at = match matches.iter().position(|(name, _)| name == env) {
-                    Some(at) => at,
-                    None => {
-                        matches.push((env.clone(), Vec::new()));
-                        matches.len() - 1
-                    }
-                };
-                for sls in entries.iter().filter_map(Value::as_str) {
-                    if !matches[at].1.iter().any(|known| known == sls) {
-                        matches[at].1.push(sls.to_owned());
-                    }
-                }
+                let names = entries.iter().filter_map(Value::as_str);
+                add(&mut matches, env, names.map(str::to_owned));
             }
         }
         Ok(matches)
@@ -323,13 +304,9 @@ impl Subject for TopSubject<'_> {
 }
 
 impl TopSubject<'_> {
-    /// `salt/matchers/confirm_top.py`: the last `match` counts; the default is compound.
     fn matches(&self, target: &Value, entries: &[Value]) -> Result<bool, PillarError> {
-        let mut newest = entries.iter().rev();
-        let kind = newest
-            .find_map(|entry| entry.as_map()?.get("match"))
-            .map_or(Some("compound"), Value::as_str)
-            .unwrap_or("?");
+        let kind = kind(entries).map_or(Some("compound"), Value::as_str);
+        let kind = kind.unwrap_or("?");
         // Masters do not have this data of minions.
         if kind == "data" {
             return Ok(false);

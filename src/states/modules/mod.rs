@@ -18,6 +18,7 @@ mod file;
 mod firewalld;
 mod gem;
 mod git;
+mod gpg;
 mod grains;
 mod group;
 mod host;
@@ -82,6 +83,7 @@ const MODULES: &[StateModule] = &[
     file::MODULE,
     firewalld::MODULE,
     git::MODULE,
+    gpg::MODULE,
     grains::MODULE,
     group::MODULE,
     host::MODULE,

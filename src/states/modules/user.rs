@@ -262,6 +262,7 @@ fn differences(s: &mut State<'_, '_>, wanted: &Wanted) -> Result<Result<Map, Vec
     })
 }
 
+/// The supplementary groups, if they differ. The primary group counts neither now nor after a change.
 fn group_differences(
     s: &mut State<'_, '_>,
     wanted: &Wanted,
@@ -269,33 +270,33 @@ fn group_differences(
     gid: &Value,
     changes: &mut Map,
 ) -> Result<()> {
-    let current = items(user.get("groups").unwrap_or(&Value::Nil));
-    let primary = s.salt("user.primary_group", [Value::from(wanted.name.as_str())])?;
-    let moved = !gid.is_nil() && user.get("gid") != Some(gid);
-    match &wanted.groups {
-        None => {
-            // usermod -g leaves the old primary group, which stock keeps.
-            if moved && s.flag("allow_gid_change") {
-                changes.set("groups", current);
-            }
-        }
-        Some(groups) => {
-            // The primary group counts only if it is to be kept as another one.
-            let keep = moved && !s.flag("remove_groups");
-            let own = |g: &&Value| keep || **g != primary;
-            let mut now: Vec<Value> = current.iter().filter(own).cloned().collect();
-            let mut all: Vec<Value> = groups.iter().filter(own).cloned().collect();
-            if !s.flag("remove_groups") {
-                all.extend(now.iter().cloned());
-            }
-            for list in [&mut now, &mut all] {
-                list.sort_by_key(python::str);
-                list.dedup();
-            }
-            if now != all || (moved && all.contains(&primary)) {
-                changes.set("groups", all);
-            }
-        }
+    let remove = s.flag("remove_groups");
+    let mut now = items(user.get("groups").unwrap_or(&Value::Nil));
+    let mut all = wanted.groups.clone().unwrap_or_default();
+    if !remove || wanted.groups.is_none() {
+        all.extend(now.iter().cloned());
+    }
+    let old = user.get("gid").cloned().unwrap_or_default();
+    let new = if gid.is_nil() { &old } else { gid };
+    let [old, new] = [&old, new].map(|gid| python::str(gid));
+    let mut ids = Vec::new();
+    for group in now.iter().chain(&all) {
+        let found = info(s, "group.info", &python::str(group))?;
+        let id = found.get("gid").map(python::str).unwrap_or_default();
+        ids.push((group.clone(), id));
+    }
+    let id = |group: &Value| ids.iter().find(|(g, _)| g == group).map(|(_, id)| id);
+    all.retain(|g| id(g) != Some(&new));
+    let own = Value::from(wanted.name.as_str());
+    now.retain(|g| ![Some(&old), Some(&new)].contains(&id(g)) && (*g != own || all.contains(g)));
+    all.sort_by_key(python::str);
+    all.dedup();
+    // Groups of the same id are one group.
+    let lacks = |list: &[Value], group: &Value| !list.iter().any(|g| id(g) == id(group));
+    let differs =
+        all.iter().any(|g| lacks(&now, g)) || remove && now.iter().any(|g| lacks(&all, g));
+    if differs {
+        changes.set("groups", all);
     }
     Ok(())
 }

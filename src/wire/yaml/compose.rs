@@ -63,7 +63,7 @@ pub(super) fn compose(text: &str, budget: &mut Budget) -> Result<Graph, YamlErro
             Err(stop) => stop,
         };
         let Some((start, end, blanks)) = stop.fix.and_then(|fix| fix.edit(&text)) else {
-            return Err(stop.error);
+            return Err(stop.blame(&text));
         };
         if budget.take_text(text.len()).is_err() {
             return Err(stop.error);
@@ -76,11 +76,46 @@ pub(super) fn compose(text: &str, budget: &mut Budget) -> Result<Graph, YamlErro
 struct Stop {
     error: YamlError,
     fix: Option<Fix>,
+    /// Where the brackets that it is in begin.
+    bracket: Option<(usize, usize)>,
+}
+
+impl Stop {
+    /// The error at the line with the fault, which the scanner may notice only in a line after it: when a key has no
+    /// colon, or a bracket is not closed.
+    fn blame(self, text: &str) -> YamlError {
+        let mut error = self.error;
+        let what = error.message.as_str();
+        let unclosed = matches!(
+            what,
+            "illegal placement of ':' indicator" | "invalid indentation"
+        );
+        if let Some(bracket) = self.bracket.filter(|at| unclosed && at.0 < error.line) {
+            return YamlError::at(bracket, "the bracket is not closed");
+        }
+        let late = what == "simple key expect ':'";
+        if !late && what != "mapping values are not allowed in this context" {
+            return error;
+        }
+        let is_content = |line: &str| !line.trim().is_empty() && !line.trim().starts_with('#');
+        let before = text.lines().enumerate().take(error.line.saturating_sub(1));
+        let before = before.filter(|(_, line)| is_content(line)).last();
+        let has_colon = |line: &str| line.contains(": ") || line.trim_end().ends_with(':');
+        if let Some((at, line)) = before.filter(|(_, line)| late || !has_colon(line)) {
+            error.line = at + 1;
+            error.column = line.chars().take_while(|c| *c == ' ').count() + 1;
+        }
+        error
+    }
 }
 
 impl From<YamlError> for Stop {
     fn from(error: YamlError) -> Self {
-        Stop { error, fix: None }
+        Stop {
+            error,
+            fix: None,
+            bracket: None,
+        }
     }
 }
 
@@ -94,7 +129,10 @@ impl From<ScanError> for Stop {
     fn from(e: ScanError) -> Self {
         let fix = Fix::of(&e);
         let error = YamlError::at(place(e.marker()), e.info());
-        Stop { error, fix }
+        Stop {
+            fix,
+            ..Stop::from(error)
+        }
     }
 }
 
@@ -110,7 +148,14 @@ fn read(text: &str, budget: Budget) -> Result<Graph, Stop> {
     let mut documents = 0;
     let mut parser = Parser::new_from_str(text);
     while let Some(step) = parser.next_event() {
-        let (event, span) = step?;
+        let (event, span) = step.map_err(|e| {
+            let open = c.open.last().filter(|open| open.flow);
+            let node = open.and_then(|open| c.nodes.get(open.id));
+            Stop {
+                bracket: node.map(|node| node.at),
+                ..Stop::from(e)
+            }
+        })?;
         let at = place(&span.start);
         match event {
             Event::DocumentStart(_) => {

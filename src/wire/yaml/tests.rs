@@ -245,3 +245,16 @@ fn anchors_of_empty_keys() {
         assert!(parse(text).is_err(), "{text}");
     }
 }
+
+#[test]
+fn errors_name_the_line_with_the_fault() {
+    let line = |text: &str| parse(text).unwrap_err().line;
+    // A key without a colon.
+    assert_eq!(line("a:\n  b: []\nno\n\n# x\nc:\n  d: []\n"), 3);
+    assert_eq!(line("a:\n  b\n    - x: 1\nc: 1\n"), 2);
+    assert_eq!(line("a\n  b: []\n"), 1);
+    assert_eq!(line("a:\n  - x: a: b\n"), 2);
+    // A bracket that is not closed.
+    assert_eq!(line("a:\n  - {x: 1\nb:\n  c: []\n"), 2);
+    assert_eq!(line("a:\n  - x: [1, 2\n  - y: 2\nc: {}\n"), 2);
+}

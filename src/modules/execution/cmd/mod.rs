@@ -12,12 +12,12 @@ mod shells;
 
 mod user;
 
+pub(super) use exec::{CommandEnd, CommandSpec, OUTPUT_LIMIT, start, wait_for};
 pub(super) use user::{Identity, IdentityGuard, identity};
 
 use super::declare::{Function, Module, Result, opt, req};
 use super::{Call, CallError, declare::Lit, python};
 pub(crate) use crate::programs::which;
-use exec::CommandEnd;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use options::{FunctionMode, PreparedCommand, get, prepare};

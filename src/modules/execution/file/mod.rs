@@ -55,7 +55,10 @@ pub use perms::{Perms, check_perms};
 pub use replace::{ReplaceArgs, replace};
 pub use sed::{PatchArgs, patch};
 pub use selinux::WantedContext as SelinuxContext;
-pub use source::{Signature, cache_file, clean_tmp, source_list, stat_file, urlparse};
+pub use source::{
+    REMOTE_PROTOS, Signature, cache_file, check_signature, clean_tmp, redacted, source_list,
+    stat_file, urlparse,
+};
 pub use stat::Stats;
 pub use sums::{ExtractHashArgs, FileSum, SourceHash, extract_hash, get_hash, get_source_sum};
 pub use tree::{NewNodeArgs, copy, makedirs, makedirs_perms, mkdir, remove, rename};

@@ -1,11 +1,13 @@
 //! `archive`: unpacked archives (`salt/states/archive.py`).
 
+mod sums;
 mod unpack;
 
+use super::file::{Ended, ToCache, outcome, signature_of};
 use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome};
 use halite_modules::args;
-use halite_modules::execution::file::{self, paths};
-use halite_modules::execution::{CallError, python};
+use halite_modules::execution::file::{self, FileSum, paths};
+use halite_modules::execution::{CallError, find_for, python};
 use halite_wire::{Map, Value, map, shlex};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -93,10 +95,18 @@ struct Contents {
 struct Job {
     /// The directory, with a slash at the end.
     dir: String,
+    /// The source, without what it has of `file://`.
+    source: String,
     /// The source as it is shown.
     shown: String,
     /// The file with the archive.
     file: String,
+    /// Whether the source is a file of this host.
+    local: bool,
+    /// The hash that the archive must have.
+    sum: Option<FileSum>,
+    /// The hash that it had last time.
+    known: Option<FileSum>,
     format: String,
     options: Option<String>,
     strip: Option<i64>,
@@ -177,13 +187,28 @@ fn checked(s: &mut State<'_, '_>) -> Result<Early<Job>> {
             }
         };
     }
+    let backend = s.text("sig_backend").unwrap_or_default();
+    let signed = s.flag("signature") || s.flag("source_hash_sig");
+    if signed && find_for(s.ctx(), &format!("{backend}.verify")).is_none() {
+        return bad(format!(
+            "Cannot verify signatures because the {backend} module was not loaded"
+        ));
+    }
     let saltenv = s.saltenv();
     let (source, hash) = (s.arg("source").clone(), s.arg("source_hash").clone());
-    let source = match file::source_list(s.call, &source, &hash, &saltenv) {
+    let mut source = match file::source_list(s.call, &source, &hash, &saltenv) {
         Ok((source, _)) => python::str(&source),
         Err(CallError::Command(text)) => return bad(text),
         Err(fault) => return Err(fault),
     };
+    let url = file::urlparse(&source);
+    let local = matches!(url.scheme.as_str(), "" | "file");
+    if local {
+        source = paths::realpath(&paths::expanduser(&url.host_and_path()));
+        if !Path::new(&source).is_file() {
+            return bad(format!("Source file '{source}' does not exist"));
+        }
+    }
     let format = match format(s, &source) {
         Ok(format) => format,
         Err(text) => return bad(text),
@@ -196,10 +221,19 @@ fn checked(s: &mut State<'_, '_>) -> Result<Early<Job>> {
         .as_deref()
         .filter(|_| format == "tar")
         .and_then(strip);
+    if options.is_some() && format == "rar" {
+        return bad(
+            "The 'options' argument is only compatible with the following archive formats: tar, zip",
+        );
+    }
     Ok(Ok(Job {
         dir,
-        shown: source.clone(),
-        file: source,
+        shown: file::redacted(&source),
+        file: source.clone(),
+        source,
+        local,
+        sum: None,
+        known: None,
         format,
         options,
         strip,
@@ -255,79 +289,123 @@ fn strip(options: &str) -> Option<i64> {
     None
 }
 
-/// The archive as a local file, with its hash checked.
+/// The archive as a local file, with its hash and its signatures checked.
 fn fetched(s: &mut State<'_, '_>, job: &mut Job) -> Result<Early<()>> {
     let saltenv = s.saltenv();
-    let url = file::urlparse(&job.shown);
-    let local = matches!(url.scheme.as_str(), "" | "file");
-    if s.test && !local {
-        return Ok(Err(StateOutcome::would(format!(
-            "Archive {} would be cached (if necessary) and checked to discover if extraction is needed",
+    let get = ToCache {
+        name: job.source.clone(),
+        saltenv: saltenv.clone(),
+        hash: s.arg("source_hash").clone(),
+        hash_name: s.arg("source_hash_name").clone(),
+        skip_verify: s.flag("skip_verify"),
+        use_etag: s.flag("use_etag"),
+        signature: signature_of(s, "source_hash_sig"),
+    };
+    job.sum = match get.wanted(s) {
+        Ok(sum) => sum,
+        Err(Ended::With(outcome)) => return Ok(Err(*outcome)),
+        Err(Ended::Raised(fault)) => return Err(fault),
+    };
+    if s.flag("skip_files_list_verify") && is_known(s, job, &saltenv)? {
+        let text = format!(
+            "Archive {} existing source sum is the same as the expected one and skip_files_list_verify argument was set \
+             to True. Extraction is not needed",
             job.shown
-        ))));
+        );
+        return Ok(Err(match s.test {
+            true => StateOutcome::would(text),
+            false => StateOutcome::good(text),
+        }));
     }
-    if local && !Path::new(&url.path).exists() {
-        return bad(format!("Source file '{}' does not exist", job.shown));
+    if !job.local {
+        if s.test {
+            return Ok(Err(StateOutcome::would(format!(
+                "Archive {} would be cached (if necessary) and checked to discover if extraction is needed",
+                job.shown
+            ))));
+        }
+        match outcome(get.cache(s, job.sum.clone())) {
+            Ok(done) if done.result == Some(false) => {
+                return Ok(Err(done.with("name", job.source.as_str())));
+            }
+            Ok(_) => {}
+            Err(fault) => {
+                let why = fault.message();
+                return bad(format!("Failed to cache {}: {why}", job.shown));
+            }
+        }
+        let args = [Value::from(job.source.as_str()), saltenv.as_str().into()];
+        job.file = python::str(&s.salt("cp.is_cached", args)?);
     }
-    let wants_hash = s.flag("source_hash") && !s.flag("skip_verify");
-    let sum = if wants_hash {
-        let want = file::SourceHash {
-            file_name: s.name(),
-            source: job.shown.clone(),
-            hash: s.arg("source_hash").clone(),
-            hash_name: s.arg("source_hash_name").clone(),
-            saltenv: saltenv.clone(),
-            ..file::SourceHash::default()
-        };
-        match file::get_source_sum(s.call, &want) {
-            Ok(sum) => Some(sum.map()),
-            Err(CallError::Command(text)) => return bad(text),
+    let signature = signature_of(s, "signature");
+    if signature.is_required() {
+        let checked = file::check_signature(s.call, &job.file, &signature, &saltenv, &true.into());
+        match checked {
+            Err(CallError::Command(why)) => {
+                return bad(format!(
+                    "Failed verifying the source file's signature: {why}"
+                ));
+            }
+            other => other?,
+        }
+    }
+    job.known = sums::read(s, &job.file);
+    if s.flag("source_hash") && s.flag("source_hash_update") && !get.skip_verify {
+        sums::update(s, &job.file)?;
+    }
+    if job.format == "zip" && !s.flag("password") {
+        let args = [Value::from(job.file.as_str())];
+        let kwargs = map! {"clean" => false, "saltenv" => saltenv};
+        match s.salt_with("archive.is_encrypted", args, kwargs) {
+            Ok(Value::Bool(true)) => {
+                return bad(format!(
+                    "Archive {} is password-protected, but no password was specified. Please set the 'password' \
+                     argument.",
+                    job.shown
+                ));
+            }
+            // It may be no archive at all; listing it will tell.
+            Ok(_) | Err(CallError::Command(_)) => {}
             Err(fault) => return Err(fault),
         }
-    } else {
-        None
-    };
-    let remote = !local && url.scheme != "salt";
-    if remote && sum.is_none() && !s.flag("skip_verify") && !s.flag("use_etag") {
-        return bad(format!(
-            "Unable to verify upstream hash of source file {}, please set source_hash or set skip_verify or use_etag to \
-             True",
-            job.shown
-        ));
     }
-    let cached = match file::cache_file(s.call, &job.shown, &saltenv, Map::new()) {
-        Ok(cached) => cached,
-        Err(CallError::Command(text)) => return bad(text),
-        Err(CallError::Raised(_, text)) if remote => return bad(text),
-        Err(fault) => return Err(fault),
-    };
-    let Some(cached) = cached else {
-        return bad(format!(
-            "Failed to cache {}, check minion log for more information",
-            job.shown
-        ));
-    };
-    if let Some(sum) = sum {
-        let (kind, wanted) = (
-            sum.str("hash_type").unwrap_or("sha256"),
-            sum.str("hsum").unwrap_or_default(),
-        );
-        let own = file::get_hash(&cached, kind)?;
-        if own != wanted {
-            return bad(if local {
-                format!(
-                    "{} does not match the desired source_hash {wanted}",
-                    job.shown
-                )
-            } else {
-                format!(
-                    "File is cached to {cached}, but the hash ({own}) does not match the specified hash ({wanted})"
-                )
-            });
+    Ok(Ok(()))
+}
+
+/// Whether the archive was unpacked with its present hash before.
+fn is_known(s: &mut State<'_, '_>, job: &Job, saltenv: &str) -> Result<bool> {
+    let mut file = job.source.clone();
+    if !job.local {
+        file = python::str(&s.salt("cp.is_cached", [Value::from(file), saltenv.into()])?);
+        if file.is_empty() {
+            let url = file::urlparse(&job.source);
+            let cache = s.ctx().cachedir.join("extrn_files").join(saltenv);
+            file = format!("{}/{}{}", cache.display(), url.netloc, url.path);
         }
     }
-    job.file = cached;
-    Ok(Ok(()))
+    let known = sums::read(s, &file);
+    Ok(match (known, &job.sum) {
+        (Some(known), Some(sum)) => known.hsum == sum.hsum,
+        _ => false,
+    })
+}
+
+/// Checks the hash of a file of this host, which is not cached.
+fn checked_hash(s: &State<'_, '_>, job: &Job) -> Result<Early<()>> {
+    let Some(sum) = job
+        .sum
+        .as_ref()
+        .filter(|_| job.local && !s.flag("skip_verify"))
+    else {
+        return Ok(Ok(()));
+    };
+    if file::get_hash(&job.file, &sum.hash_type)? == sum.hsum {
+        return Ok(Ok(()));
+    }
+    bad(format!(
+        "{} does not match the desired source_hash {}",
+        job.shown, sum.hsum
+    ))
 }
 
 fn contents(s: &mut State<'_, '_>, job: &Job) -> Result<Early<Contents>> {
@@ -435,17 +513,30 @@ fn run(s: &mut State<'_, '_>) -> Result<Early<StateOutcome>> {
             missing = true;
         }
     }
-    if !missing && !overwrite && wrong.is_empty() {
+    let needed = missing || overwrite || !wrong.is_empty();
+    let updated = !needed
+        && s.flag("source_hash_update")
+        && job.known.is_some()
+        && job.known != sums::read(s, &job.file);
+    if !needed && !updated {
         return owned_outcome(s, &job, &contents).map(Ok);
     }
-    let absence = ", due to absence of one or more files/dirs";
+    if let Err(outcome) = checked_hash(s, &job)? {
+        return Ok(Err(outcome));
+    }
+    let why = if updated {
+        ", due to source_hash update"
+    } else if missing {
+        ", due to absence of one or more files/dirs"
+    } else {
+        ""
+    };
     if s.test {
-        let cleaned = if s.flag("clean") && cleanable(&job, &contents) {
+        let cleaned = if s.flag("clean") {
             ", after cleaning destination path(s)"
         } else {
             ""
         };
-        let why = if missing { absence } else { "" };
         let text = format!(
             "Archive {} would be extracted to {}{cleaned}{why}",
             job.shown, job.dir
@@ -470,7 +561,7 @@ fn run(s: &mut State<'_, '_>) -> Result<Early<StateOutcome>> {
         changes.set("directories_created", vec![Value::from(job.dir.as_str())]);
     }
     let keep = ["keep_source", "keep"].iter().find_map(|k| s.kwargs.get(k));
-    if job.file != job.shown && keep.is_some_and(|keep| !keep.truthy()) {
+    if !job.local && keep.is_some_and(|keep| !keep.truthy()) {
         // A copy of the file server's file is only a cache.
         if let Err(e) = std::fs::remove_file(&job.file) {
             log::warn!("{}: {e}", job.file);
@@ -479,7 +570,6 @@ fn run(s: &mut State<'_, '_>) -> Result<Early<StateOutcome>> {
     if names.is_empty() {
         return bad(format!("Can't extract content of {}", job.shown));
     }
-    let why = if missing { absence } else { "" };
     let mut text = format!("{} extracted to {}{why}", job.shown, job.dir);
     if let Some(limit) = limit {
         names.truncate(usize::try_from(limit).unwrap_or_default());
@@ -487,11 +577,6 @@ fn run(s: &mut State<'_, '_>) -> Result<Early<StateOutcome>> {
     }
     changes.set("extracted_files", names);
     Ok(Ok(StateOutcome::good(text).changes(changes)))
-}
-
-/// Whether there is something to clean.
-fn cleanable(job: &Job, contents: &Contents) -> bool {
-    top(contents).any(|name| Path::new(&format!("{}{name}", job.dir)).exists())
 }
 
 fn top(contents: &Contents) -> impl Iterator<Item = &String> {

@@ -41,7 +41,9 @@ pub(super) fn accumulated(s: &mut State<'_, '_>) -> Step {
         ));
     }
     let file = s.text("filename").unwrap_or_default();
-    s.run.accumulate(&file, &name, text);
+    let ids = targets.iter().filter_map(Value::as_map);
+    let ids = ids.flat_map(|map| map.iter().map(|(_, id)| id.clone()));
+    s.run.accumulate(&file, &name, text, ids.collect());
     Ok(StateOutcome::good(format!(
         "Accumulator {name} for file {file} was charged by text"
     )))

@@ -20,25 +20,39 @@ fn chunks(s: &mut State<'_, '_>) -> Step<Vec<String>> {
     })
 }
 
-/// A pattern for a line with any white space between its words.
-fn spaced(line: &str) -> String {
-    let words: Vec<String> = line.split_whitespace().map(escape).collect();
-    format!("(?m)^(?:[\\s]+)?{}(?:[\\s]+)?$", words.join("(?:[\\s]+)?"))
+/// The words of a line. In a line with both kinds of quotes, what begins with a double quote is one word.
+fn words(line: &str, quotes: bool) -> Vec<&str> {
+    let mut words = Vec::new();
+    let mut rest = line.trim_start();
+    while !rest.is_empty() {
+        let quoted = rest.strip_prefix('"').filter(|_| quotes);
+        let end = match quoted.and_then(|inner| inner.find('"')) {
+            Some(end) => end + 2,
+            None => rest.find(char::is_whitespace).unwrap_or(rest.len()),
+        };
+        words.push(&rest[..end]);
+        rest = rest[end..].trim_start();
+    }
+    words
 }
 
-/// Whether a file has a line.
-fn has(s: &mut State<'_, '_>, name: &str, line: &str, any_space: bool) -> Step<bool> {
-    let pattern = if any_space {
-        spaced(line)
-    } else {
-        format!("(?m)^{}\\s*$", escape(line))
-    };
-    let with = map! {"multiline" => true};
-    let found = s.salt_with("file.search", vec![name.into(), pattern.into()], with)?;
-    Ok(found.truthy())
+/// A pattern for the lines of a text, with any white space between their words.
+fn spaced(text: &str) -> String {
+    const SPACE: &str = "(?:[\\s]+)?";
+    let quotes = text.contains('"') && text.contains('\'') && !text.contains("'\\\"");
+    let mut pattern = "(?m)^".to_owned();
+    for line in pylines::of_text(text) {
+        let words: Vec<String> = words(without_end(line), quotes)
+            .into_iter()
+            .map(escape)
+            .collect();
+        pattern.push_str(&format!("{SPACE}{}{SPACE}", words.join(SPACE)));
+    }
+    pattern.push('$');
+    pattern
 }
 
-/// Lines that a file lacks.
+/// The lines of the texts that a file lacks. A text of several lines is there or not as a whole.
 fn missing(
     s: &mut State<'_, '_>,
     name: &str,
@@ -46,10 +60,16 @@ fn missing(
     any_space: bool,
 ) -> Step<Vec<String>> {
     let mut lines = Vec::new();
-    for line in chunks.iter().flat_map(|chunk| pylines::of_text(chunk)) {
-        let line = without_end(line);
-        if !has(s, name, line, any_space)? {
-            lines.push(line.to_owned());
+    for chunk in chunks {
+        let pattern = if any_space {
+            spaced(chunk)
+        } else {
+            chunk.clone()
+        };
+        let with = map! {"multiline" => true};
+        let found = s.salt_with("file.search", vec![name.into(), pattern.into()], with)?;
+        if !found.truthy() {
+            lines.extend(stripped(chunk).into_iter().map(str::to_owned));
         }
     }
     Ok(lines)

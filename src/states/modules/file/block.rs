@@ -22,7 +22,8 @@ pub(super) fn blockreplace(s: &mut State<'_, '_>) -> Step {
     let name = absolute(s, "blockreplace")?;
     existing(&name)?;
     let mut content = s.text("content").unwrap_or_default();
-    add_accumulated(&mut content, &s.run.accumulated(&name));
+    let id = s.low.get("__id__").cloned().unwrap_or_default();
+    add_accumulated(&mut content, &s.run.accumulated_for(&name, &id));
     for text in templates::texts(s)?.unwrap_or_default() {
         content.push_str(&text);
     }

@@ -54,7 +54,7 @@ pub(super) struct Managed {
 }
 
 /// The signature arguments of a state.
-pub(super) fn signature_of(s: &State<'_, '_>, name: &str) -> Signature {
+pub(in crate::modules) fn signature_of(s: &State<'_, '_>, name: &str) -> Signature {
     Signature {
         signature: s.arg(name).clone(),
         signed_by_any: s.arg("signed_by_any").clone(),
@@ -542,6 +542,12 @@ impl Managed {
     fn forget(&self, s: &mut State<'_, '_>, cached: &str) -> Step<()> {
         let source = python::str(&self.get.source);
         let scheme = urlparse(&source).scheme;
+        let mut cached = cached.to_owned();
+        if cached.is_empty() && scheme == "salt" {
+            // Writing the file may have cached it.
+            let args = [source.into(), self.get.saltenv.as_str().into()];
+            cached = python::str(&s.salt("cp.is_cached", args)?);
+        }
         if cached.is_empty() || matches!(scheme.as_str(), "" | "file") {
             return Ok(());
         }

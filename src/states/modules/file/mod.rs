@@ -25,6 +25,8 @@ mod table;
 mod templates;
 mod tidied;
 
+pub(super) use cached::ToCache;
+pub(super) use managed::signature_of;
 pub(super) use table::MODULE;
 
 use crate::declare::{Result, State, StateOutcome};
@@ -34,7 +36,7 @@ use halite_modules::execution::{CallError, python};
 use halite_wire::{Map, Value};
 
 /// Why a function ends before its last line.
-enum Ended {
+pub(super) enum Ended {
     /// With this outcome.
     With(Box<StateOutcome>),
     /// With an exception.
@@ -54,7 +56,7 @@ impl From<StateOutcome> for Ended {
 }
 
 /// The result of a step of a state.
-type Step<T = StateOutcome> = std::result::Result<T, Ended>;
+pub(super) type Step<T = StateOutcome> = std::result::Result<T, Ended>;
 
 /// Runs the steps of a function; its outcome has the name with the home directory filled in.
 fn run(s: &mut State<'_, '_>, steps: fn(&mut State<'_, '_>) -> Step) -> Result {
@@ -67,7 +69,7 @@ fn run(s: &mut State<'_, '_>, steps: fn(&mut State<'_, '_>) -> Step) -> Result {
 }
 
 /// The outcome of steps.
-fn outcome(step: Step) -> Result {
+pub(super) fn outcome(step: Step) -> Result {
     match step {
         Ok(outcome) => Ok(outcome),
         Err(Ended::With(outcome)) => Ok(*outcome),

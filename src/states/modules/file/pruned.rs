@@ -19,7 +19,10 @@ pub(super) fn pruned(s: &mut State<'_, '_>) -> Step {
                 .changes(map! {"deleted" => name}),
         );
     }
-    let mut with = s.pick(&["recurse", "older_than"]);
+    let ignore_errors = s.flag("ignore_errors");
+    let recurse = ignore_errors || s.flag("recurse");
+    let mut with = s.pick(&["older_than"]);
+    with.set("recurse", recurse);
     with.set("verbose", true);
     let done = s.salt_with("file.rmdir", vec![name.as_str().into()], with)?;
     let mut done = done.into_map().unwrap_or_default();
@@ -29,12 +32,14 @@ pub(super) fn pruned(s: &mut State<'_, '_>) -> Step {
         .and_then(Value::as_array)
         .unwrap_or_default()
         .to_vec();
-    let recurse = s.flag("recurse");
     if good && !recurse {
         return Ok(StateOutcome::good(format!("Removed directory {name}"))
             .changes(map! {"deleted" => name}));
     }
-    if good || s.flag("ignore_errors") && !deleted.is_empty() {
+    if good && deleted.is_empty() {
+        return Ok(StateOutcome::good(""));
+    }
+    if good || ignore_errors && !deleted.is_empty() {
         deleted.sort_by_key(python::str);
         let text = format!("Recursively removed empty directories under {name}");
         return Ok(StateOutcome::good(text).changes(map! {"deleted" => deleted}));

@@ -12,16 +12,60 @@ use halite_modules::files::{FileClient, FileFilter, url};
 use halite_wire::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a state manages.
+/// What a state manages. A source never replaces what one before it has.
 #[derive(Default)]
 struct Tree {
     /// Files and their URLs.
     files: BTreeMap<String, String>,
+    /// Directories of files, and empty ones.
     dirs: BTreeSet<String>,
+    /// All directories, with those above them.
+    above: BTreeSet<String>,
+    /// Directories that links would have led to.
+    ignored: BTreeSet<String>,
     /// Links and their targets.
     links: BTreeMap<String, String>,
     /// What `clean` keeps.
     keep: Vec<String>,
+}
+
+impl Tree {
+    /// Whether a path is a directory already, or is or is below something else.
+    fn is_taken(&self, path: &str) -> bool {
+        let is_file = |p: &str| self.files.contains_key(p) || self.links.contains_key(p);
+        self.above.contains(path) || ancestors(path).any(is_file)
+    }
+}
+
+/// A path and those above it.
+fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| {
+        let up = paths::dirname(path);
+        (up != *path && !up.is_empty()).then_some(up)
+    })
+}
+
+/// One source of a state.
+struct Source<'a> {
+    client: &'a FileClient,
+    saltenv: &'a str,
+    /// Its path with a slash, or nothing.
+    prefix: String,
+    filter: FileFilter,
+    depth: Option<i64>,
+}
+
+impl Source<'_> {
+    /// The path below the source, if it is to be managed.
+    fn own<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let own = path.strip_prefix(&self.prefix)?;
+        let deep = |depth| own.matches('/').count() as i64 > depth;
+        let fits = !own.is_empty()
+            && !own.split('/').any(|part| part == "..")
+            && !self.depth.is_some_and(deep)
+            && self.filter.selects(own);
+        fits.then_some(own)
+    }
 }
 
 /// What a state asks for, read from a compiled call: other states that clean ask as well.
@@ -70,62 +114,104 @@ impl<'a> Request<'a> {
     /// All that one source has.
     fn add(&self, client: &FileClient, source: &str, tree: &mut Tree) -> Result<(), CallError> {
         let (path, env) = url::parse(source);
-        let saltenv = env.unwrap_or(&self.saltenv);
-        let prefix = match path.trim_end_matches('/') {
-            "" => String::new(),
-            path => format!("{path}/"),
+        let source = Source {
+            client,
+            saltenv: env.unwrap_or(&self.saltenv),
+            prefix: match path.trim_end_matches('/') {
+                "" => String::new(),
+                path => format!("{path}/"),
+            },
+            filter: FileFilter::new(&self.arg("include_pat"), &self.arg("exclude_pat")),
+            depth: self.arg("maxdepth").as_int(),
         };
-        let filter = FileFilter::new(&self.arg("include_pat"), &self.arg("exclude_pat"));
-        let depth = self.arg("maxdepth").as_int();
-        let mut links = Vec::new();
-        if self.flag("keep_symlinks") {
-            for (link, target) in client.links(saltenv, &prefix)?.iter() {
-                let link = python::str(link);
-                let Some(own) = link.strip_prefix(&prefix) else {
-                    continue;
-                };
-                if !filter.selects(own) {
-                    continue;
-                }
-                links.push(format!("{link}/"));
-                links.push(link.clone());
-                let place = paths::join(&self.name, own);
-                tree.keep.push(place.clone());
-                tree.links
-                    .entry(place)
-                    .or_insert_with(|| python::str(target));
-            }
+        let keep_symlinks = self.flag("keep_symlinks");
+        let mut files = client.list(source.saltenv, &source.prefix)?;
+        if keep_symlinks {
+            self.add_links(&source, &mut files, tree)?;
         }
-        for file in client.list(saltenv, &prefix)? {
-            let Some(own) = file.strip_prefix(&prefix).filter(|own| !own.is_empty()) else {
+        for file in files {
+            let Some(own) = source.own(&file) else {
                 continue;
             };
-            let deep = depth.is_some_and(|depth| own.matches('/').count() as i64 > depth);
-            let linked = links
-                .iter()
-                .any(|link| file == *link || link.ends_with('/') && file.starts_with(link));
-            if deep || linked || !filter.selects(own) {
+            let place = paths::join(&self.name, own);
+            if tree.is_taken(&place) {
                 continue;
             }
-            let place = paths::join(&self.name, own);
             tree.dirs.insert(paths::dirname(&place).to_owned());
+            tree.above
+                .extend(ancestors(paths::dirname(&place)).map(str::to_owned));
             tree.keep.push(place.clone());
-            let address = url::create(&file, Some(saltenv));
-            tree.files.entry(place).or_insert(address);
+            let address = url::create(&file, Some(source.saltenv));
+            tree.files.insert(place, address);
         }
         if self.flag("include_empty") {
-            for dir in client.empty_dirs(saltenv, &prefix)? {
-                let Some(own) = dir.strip_prefix(&prefix).filter(|own| !own.is_empty()) else {
+            for dir in client.dirs(source.saltenv, &source.prefix)? {
+                let Some(own) = source.own(&dir) else {
                     continue;
                 };
-                if filter.selects(own) {
-                    let place = paths::join(&self.name, own);
+                let place = paths::join(&self.name, own);
+                if !tree.ignored.contains(&place) && !tree.is_taken(&place) {
                     tree.keep.push(place.clone());
+                    tree.above.insert(place.clone());
                     tree.dirs.insert(place);
                 }
             }
+        } else if keep_symlinks {
+            self.drop_empty_links(&source, tree)?;
         }
         Ok(())
+    }
+
+    /// The links of a source. The files that they lead to are not listed a second time below them.
+    fn add_links(
+        &self,
+        source: &Source<'_>,
+        files: &mut Vec<String>,
+        tree: &mut Tree,
+    ) -> Result<(), CallError> {
+        for (link, target) in source.client.links(source.saltenv, &source.prefix)?.iter() {
+            let (link, target) = (python::str(link), python::str(target));
+            let below = format!("{link}/");
+            let led_to_dir = files.iter().any(|file| file.starts_with(&below));
+            files.retain(|file| *file != link && !file.starts_with(&below));
+            let Some(own) = source.own(&link) else {
+                continue;
+            };
+            let place = paths::join(&self.name, own);
+            if tree.is_taken(&place) {
+                continue;
+            }
+            let aim = paths::normpath(&paths::join(paths::dirname(&place), &target));
+            // A source before this one may have made something else of what the link leads to.
+            if led_to_dir && tree.files.contains_key(&aim) {
+                tree.ignored.insert(place);
+            } else if led_to_dir || !tree.dirs.contains(&aim) {
+                tree.keep.push(place.clone());
+                tree.links.insert(place, target);
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops links to empty directories, which are not managed, and links to such links.
+    fn drop_empty_links(&self, source: &Source<'_>, tree: &mut Tree) -> Result<(), CallError> {
+        let dirs = source.client.dirs(source.saltenv, &source.prefix)?;
+        loop {
+            let is_gone = |target: &String| {
+                let there = paths::normpath(&paths::join(&source.prefix, target));
+                let place = paths::normpath(&paths::join(&self.name, target));
+                dirs.contains(&there)
+                    && !tree.files.contains_key(&place)
+                    && !tree.above.contains(&place)
+                    && !tree.links.contains_key(&place)
+            };
+            let gone = tree.links.iter().filter(|(_, target)| is_gone(target));
+            let gone: Vec<String> = gone.map(|(link, _)| link.clone()).collect();
+            if gone.is_empty() {
+                return Ok(());
+            }
+            tree.links.retain(|link, _| !gone.contains(link));
+        }
     }
 
     fn tree(&self, s: &mut State<'_, '_>, sources: &[String]) -> Step<Tree> {
@@ -253,8 +339,8 @@ pub(super) fn recurse(s: &mut State<'_, '_>) -> Step {
     for dir in &tree.dirs {
         if clean && paths::lexists(dir) && !paths::is_dir(dir) {
             if s.test {
-                let outcome = StateOutcome::would("File exists where the directory should be");
-                parts.add(dir, Ok(outcome))?;
+                let text = format!("Replacing {dir} with a directory");
+                parts.add(dir, Ok(StateOutcome::would(text)))?;
                 continue;
             }
             remove(dir)?;
@@ -312,7 +398,8 @@ fn remove_rest(s: &State<'_, '_>, keep: &Keep, parts: &mut Parts) -> Step<()> {
 fn manage(s: &mut State<'_, '_>, path: &str, source: &str, clean: bool) -> Step {
     if clean && paths::is_dir(path) && s.flag("replace") {
         if s.test {
-            return Ok(StateOutcome::would("Replacing directory with a file"));
+            let text = format!("Replacing directory {path} with a file");
+            return Ok(StateOutcome::would(text));
         }
         remove(path)?;
         let mut outcome = file_request(s, path, source).apply(s)?;
