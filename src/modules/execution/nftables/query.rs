@@ -194,7 +194,9 @@ pub fn handle(call: &mut Call<'_>) -> Result {
     let mut options = NUMERIC.to_vec();
     options.push("--handle");
     let listed = run(call, &options, &["list", "chain", &family, &table, &chain])?;
-    let pattern = pattern(&rule, r"# handle ([0-9]+)", true)?;
+    // The whole line: stock also finds rules that end so, and another rule must not be deleted.
+    let whole = format!(r"^\s*{rule}");
+    let pattern = pattern(&whole, r"# handle ([0-9]+)$", true)?;
     let number = listed
         .lines()
         .find_map(|line| pattern.captures(line)?.get(1));
