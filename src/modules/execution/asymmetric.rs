@@ -84,7 +84,7 @@ fn key_bytes(key: &Value) -> Result<Vec<u8>> {
     }
     let coded = match text.strip_prefix("b64:") {
         Some(rest) => from_base64(rest.as_bytes()),
-        None if text.contains("-----BEGIN") => Some(text.clone().into_bytes()),
+        None if text.contains("-----BEGIN") => Some(text.as_bytes().to_vec()),
         None => from_hex(text).or_else(|| from_base64(text.as_bytes())),
     };
     match coded.filter(|bytes| !bytes.is_empty()) {

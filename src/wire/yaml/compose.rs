@@ -76,8 +76,6 @@ pub(super) fn compose(text: &str, budget: &mut Budget) -> Result<Graph, YamlErro
 struct Stop {
     error: YamlError,
     fix: Option<Fix>,
-    /// Where the brackets that it is in begin.
-    bracket: Option<(usize, usize)>,
 }
 
 impl Stop {
@@ -90,16 +88,19 @@ impl Stop {
             what,
             "illegal placement of ':' indicator" | "invalid indentation"
         );
-        if let Some(bracket) = self.bracket.filter(|at| unclosed && at.0 < error.line) {
-            return YamlError::at(bracket, "the bracket is not closed");
+        let count = |line: &str, brackets: [char; 2]| line.matches(brackets).count();
+        let opens = |line: &str| count(line, ['[', '{']) > count(line, [']', '}']);
+        let above = || text.lines().enumerate().take(error.line.saturating_sub(1));
+        if let Some((at, line)) = above().filter(|(_, line)| unclosed && opens(line)).last() {
+            let column = line.find(['[', '{']).unwrap_or_default() + 1;
+            return YamlError::at((at + 1, column), "the bracket is not closed");
         }
         let late = what == "simple key expect ':'";
         if !late && what != "mapping values are not allowed in this context" {
             return error;
         }
         let is_content = |line: &str| !line.trim().is_empty() && !line.trim().starts_with('#');
-        let before = text.lines().enumerate().take(error.line.saturating_sub(1));
-        let before = before.filter(|(_, line)| is_content(line)).last();
+        let before = above().filter(|(_, line)| is_content(line)).last();
         let has_colon = |line: &str| line.contains(": ") || line.trim_end().ends_with(':');
         if let Some((at, line)) = before.filter(|(_, line)| late || !has_colon(line)) {
             error.line = at + 1;
@@ -111,11 +112,7 @@ impl Stop {
 
 impl From<YamlError> for Stop {
     fn from(error: YamlError) -> Self {
-        Stop {
-            error,
-            fix: None,
-            bracket: None,
-        }
+        Stop { error, fix: None }
     }
 }
 
@@ -129,10 +126,7 @@ impl From<ScanError> for Stop {
     fn from(e: ScanError) -> Self {
         let fix = Fix::of(&e);
         let error = YamlError::at(place(e.marker()), e.info());
-        Stop {
-            fix,
-            ..Stop::from(error)
-        }
+        Stop { error, fix }
     }
 }
 
@@ -148,14 +142,7 @@ fn read(text: &str, budget: Budget) -> Result<Graph, Stop> {
     let mut documents = 0;
     let mut parser = Parser::new_from_str(text);
     while let Some(step) = parser.next_event() {
-        let (event, span) = step.map_err(|e| {
-            let open = c.open.last().filter(|open| open.flow);
-            let node = open.and_then(|open| c.nodes.get(open.id));
-            Stop {
-                bracket: node.map(|node| node.at),
-                ..Stop::from(e)
-            }
-        })?;
+        let (event, span) = step?;
         let at = place(&span.start);
         match event {
             Event::DocumentStart(_) => {

@@ -205,7 +205,14 @@ pub fn check_signature(
     for sig in &wanted {
         let text = python::str(sig);
         let with = map! {"verify_ssl" => verify_ssl.clone()};
-        match cache_file(call, &text, saltenv, with)? {
+        let url = urlparse(&text);
+        // A text that is no address is the signature itself.
+        let found = if url.scheme.is_empty() && !paths::is_abs(&text) {
+            None
+        } else {
+            cache_file(call, &text, saltenv, with)?
+        };
+        match found {
             Some(path) => {
                 cached.push(path.clone());
                 signatures.push(path.into());
