@@ -83,8 +83,8 @@ fn broken_up(text: &str) -> String {
     let mut lines = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let length = if rest.starts_with("-----") {
-            rest[5..].find("-----").map_or(rest.len(), |at| at + 10)
+        let length = if let Some(after) = rest.strip_prefix("-----") {
+            after.find("-----").map_or(rest.len(), |at| at + 10)
         } else {
             let end = rest.find('-').unwrap_or(rest.len());
             let width = rest

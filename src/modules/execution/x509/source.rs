@@ -105,7 +105,7 @@ pub fn base64(text: &str) -> Option<Vec<u8>> {
             kept.push(c);
         } else if c == '=' && kept.len() % 4 >= 2 {
             kept.push('=');
-            if kept.len() % 4 == 0 {
+            if kept.len().is_multiple_of(4) {
                 break;
             }
         }
