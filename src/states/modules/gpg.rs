@@ -266,7 +266,7 @@ impl Run {
                 Imported::Done(message) => message,
                 Imported::Not(text) => return Err(CallError::Command(text)),
             },
-            None => self.from_servers(s, key, expired, refresh)?,
+            None => self.fetch_key(s, key, expired, refresh)?,
         };
         let mut kwargs = s.pick(&["user", "gnupghome", "keyring"]);
         kwargs.set("keyid", key);
@@ -319,7 +319,7 @@ impl Run {
     }
 
     /// Gets a key from a key server, or else from a source.
-    fn from_servers(
+    fn fetch_key(
         &self,
         s: &mut State<'_, '_>,
         key: &str,

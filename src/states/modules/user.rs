@@ -278,7 +278,7 @@ fn group_differences(
     }
     let old = user.get("gid").cloned().unwrap_or_default();
     let new = if gid.is_nil() { &old } else { gid };
-    let [old, new] = [&old, new].map(|gid| python::str(gid));
+    let [old, new] = [&old, new].map(python::str);
     let mut ids = Vec::new();
     for group in now.iter().chain(&all) {
         let found = info(s, "group.info", &python::str(group))?;
