@@ -46,6 +46,15 @@ pub fn parse_within<'a, T: Deserialize<'a>>(
     serde_json::from_slice(text).map_err(JsonError::Malformed)
 }
 
+/// Parses the value at the start of a text; what comes after it is ignored.
+///
+/// # Errors
+/// See [`JsonError`]; limits are those of the whole text.
+pub fn parse_first<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, JsonError> {
+    check(text, &mut Budget::of(text.len())).map_err(JsonError::TooLarge)?;
+    T::deserialize(&mut serde_json::Deserializer::from_slice(text)).map_err(JsonError::Malformed)
+}
+
 /// Deducts the values of a text, and checks how deep they are nested. It need not be JSON.
 ///
 /// # Errors

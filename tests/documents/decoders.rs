@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// What parses, and the files that may name it.
 const PARSERS: &[(&str, &[&str])] = &[
     ("serde_json::from_", &["src/wire/json.rs"]),
-    ("serde_json::Deserializer", &[]),
+    ("serde_json::Deserializer", &["src/wire/json.rs"]),
     ("serde_json::StreamDeserializer", &[]),
     ("rmp_serde::from_", &[]),
     ("rmp_serde::Deserializer", &["ipc/src/event.rs"]),

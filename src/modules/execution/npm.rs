@@ -6,7 +6,6 @@ use super::program::CommandOutput;
 use super::{Call, CallError, python};
 use halite_wire::{Map, Value, json, map};
 use nix::unistd::User;
-use serde::de::IgnoredAny;
 
 pub(super) const MODULE: Module = Module {
     name: "npm",
@@ -90,16 +89,9 @@ fn given(call: &Call<'_>, name: &str) -> Option<String> {
 /// The first JSON list or object in a text.
 fn find_json(text: &str) -> Option<Value> {
     let starts = text.match_indices(['{', '[']);
-    for (at, _) in starts.take(1000) {
-        let rest = &text[at..];
-        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<IgnoredAny>();
-        if let Some(Ok(_)) = values.next()
-            && let Ok(value) = json::parse(&rest.as_bytes()[..values.byte_offset()])
-        {
-            return Some(value);
-        }
-    }
-    None
+    starts
+        .take(1000)
+        .find_map(|(at, _)| json::parse_first(&text.as_bytes()[at..]).ok())
 }
 
 fn install(call: &mut Call<'_>) -> Result {

@@ -124,6 +124,6 @@ mod tests {
         let new = map! {"a" => 1, "b" => map! {"x" => 1, "y" => 3}, "d" => 4};
         let (old, new) = differing(old, new);
         assert_eq!(old, map! {"b" => map! {"y" => 2}, "c" => 3});
-        assert_eq!(new, map! {"b" => map! {"y" => 3}, "d" => 4});
+        assert_eq!(new, map! {"d" => 4, "b" => map! {"y" => 3}});
     }
 }

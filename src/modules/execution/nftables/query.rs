@@ -42,7 +42,7 @@ fn described(call: &mut Call<'_>, words: &[&str]) -> Result<Vec<Value>> {
     let mut options = vec!["--json"];
     options.extend(NUMERIC);
     let text = run(call, &options, words)?;
-    let parsed = serde_json::from_str::<Value>(&text).unwrap_or_default();
+    let parsed = halite_wire::json::parse::<Value>(text.as_bytes()).unwrap_or_default();
     let list = parsed.into_map().and_then(|mut map| map.remove("nftables"));
     Ok(match list {
         Some(Value::Array(list)) => list,

@@ -166,7 +166,7 @@ fn run_plugins(call: &mut Call<'_>, words: &[&str]) -> Result<CommandOutput> {
 pub fn plugins(call: &mut Call<'_>, words: &[&str]) -> Result {
     let ran = run_plugins(call, words)?;
     check(&ran)?;
-    Ok(super::lists::words(&ran.stdout).into())
+    Ok(super::text::words(&ran.stdout).into())
 }
 
 /// Enables or disables a plugin.

@@ -1,26 +1,10 @@
 //! What rabbitmqctl lists, as lists and maps.
 
 use super::control::{check, ctl};
+use super::text::{lines, words};
 use crate::execution::declare::Result;
 use crate::execution::{Call, CallError, python};
 use halite_wire::{Map, Value, json, map};
-
-/// Whether a line is neither a heading nor a warning.
-fn is_output(line: &str) -> bool {
-    let heading = line.starts_with("Listing") && (line.ends_with("...") || !line.contains('\t'));
-    !(heading || line.contains("...done") || line.starts_with("WARNING:") || line.is_empty())
-}
-
-/// The lines of a list.
-pub fn lines(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter(|line| is_output(line))
-}
-
-/// The words of a list.
-pub fn words(text: &str) -> Vec<String> {
-    let all = lines(text).flat_map(str::split_whitespace);
-    all.map(str::to_owned).collect()
-}
 
 /// Lines of a key and values. A key alone has an empty text.
 fn rows(text: &str, values: fn(&str) -> Vec<String>) -> Map {

@@ -3,6 +3,7 @@
 mod control;
 mod lists;
 mod policies;
+mod text;
 mod users;
 
 use super::declare::{Arg, Function, Module, args, with_names};

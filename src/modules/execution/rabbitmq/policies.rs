@@ -1,7 +1,7 @@
 //! Policies, and upstreams of federations.
 
 use super::control::{check, ctl, done, server_version};
-use super::lists::lines;
+use super::text::lines;
 use crate::execution::declare::{Arg, Result, args};
 use crate::execution::{Call, CallError, python};
 use halite_wire::{Map, Value, map, pyjson};

@@ -1,7 +1,12 @@
 //! `archive`: unpacked archives (`salt/states/archive.py`).
 
+mod format;
+mod owner;
 mod sums;
 mod unpack;
+
+use format::{format, strip};
+use owner::{own, owned_outcome};
 
 use super::file::{Ended, ToCache, outcome, signature_of};
 use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome};
@@ -9,7 +14,6 @@ use halite_modules::args;
 use halite_modules::execution::file::{self, FileSum, paths};
 use halite_modules::execution::{CallError, find_for, python};
 use halite_wire::{Map, Value, map, shlex};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 pub(super) const MODULE: StateModule = StateModule {
@@ -239,54 +243,6 @@ fn checked(s: &mut State<'_, '_>) -> Result<Early<Job>> {
         strip,
         ids,
     }))
-}
-
-fn format(s: &State<'_, '_>, source: &str) -> Result<String, String> {
-    if let Some(given) = s.text("archive_format") {
-        let low = given.to_lowercase();
-        if FORMATS.contains(&low.as_str()) {
-            return Ok(low);
-        }
-        return Err(format!(
-            "Invalid archive_format '{given}'. Either set it to a supported value ({}) or remove this argument and the \
-             archive format will be guessed based on file extension.",
-            FORMATS.join(", ")
-        ));
-    }
-    let path = source.split(['?', '#']).next().unwrap_or_default();
-    if TAR_ENDINGS.iter().any(|end| path.ends_with(end)) {
-        return Ok("tar".to_owned());
-    }
-    for (end, format) in [
-        (".zip", "zip"),
-        (".rar", "rar"),
-        (".war", "zip"),
-        (".jar", "zip"),
-    ] {
-        if path.ends_with(end) {
-            return Ok(format.to_owned());
-        }
-    }
-    Err(format!(
-        "Could not guess archive_format from the value of the 'source' argument. Please set this archive_format to one \
-         of the following: {}",
-        FORMATS.join(", ")
-    ))
-}
-
-/// The number of leading directories that options of tar take away.
-fn strip(options: &str) -> Option<i64> {
-    let words = shlex::split(options).ok()?;
-    for (at, word) in words.iter().enumerate() {
-        let (key, value) = match word.split_once('=') {
-            Some((key, value)) => (key, Some(value.to_owned())),
-            None => (word.as_str(), words.get(at + 1).cloned()),
-        };
-        if key.len() >= "--strip".len() && "--strip-components".starts_with(key) {
-            return value?.parse().ok();
-        }
-    }
-    None
 }
 
 /// The archive as a local file, with its hash and its signatures checked.
@@ -606,59 +562,4 @@ fn clean(s: &mut State<'_, '_>, job: &Job, contents: &Contents, changes: &mut Ma
         }
     }
     Ok(())
-}
-
-/// Gives what was unpacked its owner; whether that changed something.
-fn own(s: &mut State<'_, '_>, job: &Job, contents: &Contents) -> Result<bool> {
-    if job.ids == [None, None] {
-        return Ok(false);
-    }
-    let all = match s.text("enforce_ownership_on") {
-        Some(path) => below(Path::new(&path)),
-        None => {
-            let names = [&contents.dirs, &contents.files, &contents.links];
-            let names = names.into_iter().flatten();
-            names
-                .map(|name| format!("{}{}", job.dir, name.trim_end_matches('/')))
-                .collect()
-        }
-    };
-    let mut changed = false;
-    for path in all {
-        let Ok(meta) = std::fs::symlink_metadata(&path) else {
-            continue;
-        };
-        let [user, group] = job.ids;
-        let fits = user.is_none_or(|u| u == meta.uid()) && group.is_none_or(|g| g == meta.gid());
-        if !fits {
-            std::os::unix::fs::lchown(&path, user, group)
-                .map_err(|e| python::os_error(&e, &path))?;
-            changed = true;
-        }
-    }
-    Ok(changed)
-}
-
-/// A path and all below it.
-fn below(path: &Path) -> Vec<String> {
-    let mut all = vec![path.to_string_lossy().into_owned()];
-    let real = std::fs::symlink_metadata(path).is_ok_and(|m| m.is_dir());
-    if real {
-        for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
-            all.extend(below(&entry.path()));
-        }
-    }
-    all
-}
-
-/// All is there: only the owners may be wrong.
-fn owned_outcome(s: &mut State<'_, '_>, job: &Job, contents: &Contents) -> Result {
-    let outcome = StateOutcome::good("All files in archive are already present");
-    if s.test {
-        return Ok(outcome);
-    }
-    if own(s, job, contents)? {
-        return Ok(outcome.changes(map! {"updated ownership" => true}));
-    }
-    Ok(outcome)
 }
