@@ -162,7 +162,8 @@ fn states_page() -> String {
          # State functions\n\n\
          The {} state functions of halite's minion, with their arguments beside `name` and what every state takes (see \
          [states](states.md)). Compared: for so many calls, in test mode, for real and again, result, changes, comment and the \
-         files afterwards are those of stock Salt 3008.3 (`tests/fast/states.rs`), but for what the last column says.\n\n\
+         files afterwards are those of stock Salt 3008.3, or 3007.15 where 3008 lacks the module (`tests/fast/states.rs`), but for what \
+         the last column says. Many of these calls meet recorded dialogues of the programs (`tests/data/states/fakes`).\n\n\
          | function | what it does | arguments | compared | difference and reason |\n|---|---|---|---|---|\n{}",
         functions.len(),
         rows.concat(),
