@@ -21,6 +21,7 @@ use halite_sys::signals::StopFlag;
 use halite_wire::ids::{Jid, JidClock};
 use halite_wire::{Map, Value};
 use std::collections::HashMap;
+use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -36,9 +37,10 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let mut schedule = schedule.eager(config.salt_series == SaltSeries::S3008);
     let running = Mutex::new(HashMap::new());
     roles.ready();
-    // A job that is due at once would find no bus.
+    // A job that is due at once would find no bus. Its socket may be there before it listens.
     let began = Instant::now();
-    while !config.event_pub().exists() && began.elapsed() < BUS_PATIENCE && !stop.is_set() {
+    let silent = || UnixStream::connect(config.event_pub()).is_err();
+    while began.elapsed() < BUS_PATIENCE && !stop.is_set() && silent() {
         std::thread::sleep(TURN);
     }
     std::thread::scope(|scope| {

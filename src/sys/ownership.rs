@@ -7,7 +7,7 @@
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat, readlinkat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
-use nix::unistd::{User, fchownat};
+use nix::unistd::{Gid, Uid, User, fchownat};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -46,6 +46,38 @@ pub fn chown_tree(path: &Path, name: &str, spared: &[&str]) -> io::Result<()> {
         below(&top, path, &account, spared, 0)?;
     }
     Ok(())
+}
+
+/// Gives what is at `path`, be it a link itself, to a user and a group; whether that changed something. Nothing happens
+/// if there is nothing.
+///
+/// # Errors
+/// The path leads through a link that root does not own, or any I/O error.
+pub fn give_to(path: &Path, user: Option<u32>, group: Option<u32>) -> io::Result<bool> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let absent = |e: &io::Error| {
+        matches!(
+            e.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+        )
+    };
+    let dir = match walk(parent) {
+        Err(e) if absent(&e) => return Ok(false),
+        dir => dir?,
+    };
+    let file = match openat(&dir, name, HANDLE, Mode::empty()) {
+        Err(Errno::ENOENT | Errno::ENOTDIR) => return Ok(false),
+        file => file?,
+    };
+    let stat = fstat(&file)?;
+    if user.is_none_or(|u| u == stat.st_uid) && group.is_none_or(|g| g == stat.st_gid) {
+        return Ok(false);
+    }
+    let (user, group) = (user.map(Uid::from_raw), group.map(Gid::from_raw));
+    fchownat(&file, "", user, group, AtFlags::AT_EMPTY_PATH)?;
+    Ok(true)
 }
 
 /// Handle of the file at `path`, after following links of root.

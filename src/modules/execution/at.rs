@@ -139,7 +139,12 @@ fn at(call: &mut Call<'_>) -> Result {
     };
     let mut script = args.get(1..).unwrap_or_default().join(" ") + "\n";
     if let Some(tag) = call.bound.kwargs.get("tag") {
-        script = format!("### SALT: {}\n{script}", python::str(tag));
+        let tag = python::str(tag);
+        if tag.contains(['\n', '\r']) {
+            let text = "The argument 'tag' may not contain line breaks";
+            return Err(CallError::Invocation(text.to_owned()));
+        }
+        script = format!("### SALT: {tag}\n{script}");
     }
     let mut options = map! {"stdin" => script, "python_shell" => false};
     if let Some(user) = call.bound.kwargs.get("runas") {

@@ -212,7 +212,7 @@ fn create(call: &mut Call<'_>) -> Result {
     let text = |name: &str| python::str(call.arg(name));
     let mut count = i64::try_from(devices.len()).unwrap_or(i64::MAX);
     if let Some(spare) = call.bound.kwargs.get("spare-devices") {
-        count -= python::int(spare)?;
+        count = count.saturating_sub(python::int(spare)?);
     }
     let mut argv = [
         "mdadm",

@@ -22,27 +22,38 @@ const MODULE: Module = Module {
             system::apply,
             "Restarts the network, and sets the host name with apply_hostname.",
         )
-        .keywords(),
+        .keywords()
+        .one_line(&[]),
         Function::new(
             "build_bond",
             build_bond,
             "Writes the options of a bond for its kernel module, and loads that.",
         )
         .args(args![iface])
-        .keywords(),
+        .keywords()
+        .one_line(&[]),
         Function::new(
             "build_interface",
             build_interface,
             "Writes an interface to the file of interfaces; returns its lines.",
         )
         .args(args![iface, iface_type, enabled])
-        .keywords(),
+        .keywords()
+        .one_line(&[
+            "up_cmds",
+            "pre_up_cmds",
+            "post_up_cmds",
+            "down_cmds",
+            "pre_down_cmds",
+            "post_down_cmds",
+        ]),
         Function::new(
             "build_network_settings",
             system::build,
             "Writes the settings of the whole network; returns them.",
         )
-        .keywords(),
+        .keywords()
+        .one_line(&[]),
         Function::new(
             "build_routes",
             build_routes,

@@ -4,7 +4,8 @@ use super::super::declare::Result;
 use super::super::{Call, CallError, find_for, python};
 use super::os;
 use super::paths;
-use crate::files::{FileClient, url};
+use crate::files::{FileClient, MAX_CONTENT, url};
+use halite_sys::safe_open::read_finite;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
@@ -229,6 +230,12 @@ pub fn check_signature(
             _ => Value::Array(signatures),
         };
     }
+    if wanted.is_empty() && backend == "gpg" && !is_all_signed(file)? {
+        let _ = std::fs::remove_file(file);
+        return os::command(
+            "The file's signature could not be verified: there is more in the file than one signed text",
+        );
+    }
     let args = map! {
         "filename" => file, "signature" => last, "keyring" => how.keyring.clone(),
         "gnupghome" => how.gnupghome.clone(), "signed_by_any" => how.signed_by_any.clone(),
@@ -246,6 +253,56 @@ pub fn check_signature(
         "The file's signature could not be verified: {}",
         res.get("message").map(python::str).unwrap_or_default()
     ))
+}
+
+/// Whether a file consists of one clearsigned text and nothing else: `gpg` skips what is around it and some of its
+/// headers, and whoever uses the file does not.
+///
+/// # Errors
+/// It cannot be read.
+fn is_all_signed(file: &str) -> Result<bool> {
+    let bytes = read_finite(file.as_ref(), MAX_CONTENT).map_err(|e| python::os_error(&e, file))?;
+    Ok(String::from_utf8(bytes).is_ok_and(|text| is_one_signed_text(&text)))
+}
+
+fn is_one_signed_text(text: &str) -> bool {
+    const BEGIN: &str = "-----BEGIN PGP SIGNED MESSAGE-----";
+    const SIGNATURE: &str = "-----BEGIN PGP SIGNATURE-----";
+    const END: &str = "-----END PGP SIGNATURE-----";
+    /// `gpg` cuts off what is behind that, and does not check it.
+    const LONGEST: usize = 16_000;
+    let lines: Vec<&str> = text.trim_end().split('\n').map(str::trim_end).collect();
+    let marks: Vec<&str> = lines
+        .iter()
+        .copied()
+        .filter(|l| l.starts_with("-----"))
+        .collect();
+    if marks != [BEGIN, SIGNATURE, END]
+        || lines.first() != Some(&BEGIN)
+        || lines.last() != Some(&END)
+        || lines.iter().any(|line| line.len() > LONGEST)
+    {
+        return false;
+    }
+    let plain = |text: &str, more: &str| {
+        text.chars()
+            .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+    };
+    let header = |line: &&str| {
+        line.strip_prefix("Hash: ")
+            .is_some_and(|names| plain(names, ", -"))
+    };
+    let mut inside = lines.iter().copied().skip(1).skip_while(header);
+    let after = lines.iter().skip_while(|line| **line != SIGNATURE).skip(1);
+    let mut coded = after.filter(|line| **line != END);
+    inside.next() == Some("")
+        && coded.all(|line| {
+            let version = line.strip_prefix("Version: ");
+            plain(
+                version.unwrap_or(line),
+                if version.is_some() { " .()-" } else { "+/=" },
+            )
+        })
 }
 
 /// Files on the file server, listed once.
@@ -359,6 +416,24 @@ pub fn only_command(fault: CallError) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_around_a_signed_text() {
+        let good = "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA512\n\na b\n- -----x\n-----BEGIN PGP SIGNATURE-----\n\n\
+            iHUE+/==\n=ab12\n-----END PGP SIGNATURE-----\n";
+        assert!(is_one_signed_text(good));
+        assert!(is_one_signed_text(&good.replace('\n', "\r\n")));
+        for bad in [
+            format!("x\n{good}"),
+            format!("{good}x\n"),
+            format!("{good}{good}"),
+            good.replace("Hash: SHA512", "Hash: $(x)"),
+            good.replace("\n\niHUE", "\nComment: x\n\niHUE"),
+            "x".to_owned(),
+        ] {
+            assert!(!is_one_signed_text(&bad), "{bad}");
+        }
+    }
 
     #[test]
     fn addresses() {

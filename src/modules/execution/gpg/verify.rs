@@ -19,6 +19,8 @@ struct Signature {
     /// How far the key is trusted; only signatures that are right have it.
     trust: Option<&'static str>,
     status: &'static str,
+    /// Whether neither it nor its key had expired or was revoked.
+    good: bool,
 }
 
 /// How far a key is trusted, from the keyword of a status line.
@@ -70,6 +72,7 @@ fn signatures(ran: &Ran) -> Vec<Signature> {
         let (id, user) = value.split_once(' ').unwrap_or((value, ""));
         current.key = id.to_owned();
         current.status = status;
+        current.good = key == "GOODSIG";
         if matches!(key, "GOODSIG" | "BADSIG" | "EXPSIG") {
             current.user = Some(user.to_owned());
         }
@@ -154,6 +157,9 @@ fn plain(ran: &Ran) -> Value {
     let named = |key: &str| matches!(key, "GOODSIG" | "BADSIG" | "EXPSIG");
     let ids = |key: &str| named(key) || matches!(key, "EXPKEYSIG" | "REVKEYSIG");
     let of = |wanted: &dyn Fn(&str) -> bool| ran.status().filter(|(key, _)| wanted(key)).last();
+    if of(&ids).is_none_or(|(key, _)| key != "GOODSIG") {
+        return map! {"res" => false, "message" => "The signature could not be verified."}.into();
+    }
     let id = of(&ids).and_then(|(_, value)| value.split(' ').next());
     let user = of(&ids).and_then(|(_, value)| value.split_once(' '));
     map! {
@@ -166,7 +172,9 @@ fn plain(ran: &Ran) -> Value {
 /// Whether the wanted keys have signed.
 fn by_keys(signatures: &[Signature], any: &[String], every: &[String]) -> Value {
     let signed = |key: &String| {
-        let fits = |one: &Signature| one.trust.is_some() && one.fingerprint.as_ref() == Some(key);
+        let fits = |one: &Signature| {
+            one.good && one.trust.is_some() && one.fingerprint.as_ref() == Some(key)
+        };
         signatures.iter().any(fits)
     };
     let shown = signatures.iter().map(|one| {
@@ -221,6 +229,15 @@ mod tests {
         assert!(!ok(by_keys(&all, &["SUB".into()], &[])));
         assert!(!ok(by_keys(&all, &[], &["PRIMARY".into(), "K2".into()])));
         assert!(ok(plain(&ran(good))));
+        for other in ["REVKEYSIG", "EXPKEYSIG", "EXPSIG"] {
+            let old = good.replace("GOODSIG", other);
+            assert!(!ok(plain(&ran(&old))));
+            assert!(!ok(by_keys(
+                &signatures(&ran(&old)),
+                &["PRIMARY".into()],
+                &[]
+            )));
+        }
         assert!(!ok(plain(&ran(bad))));
         assert!(!ok(plain(&ran("gpg: [GNUPG:] TRUST_FULLY\n"))));
     }

@@ -86,8 +86,13 @@ fn version(call: &mut Call<'_>) -> Result {
 fn words(rule: &str) -> Result<Vec<String>> {
     let words = shlex::split(rule).map_err(|e| CallError::raised("ValueError", e))?;
     let starts_program = |word: &String| {
-        let letters = word.trim_start_matches(['-', 'n', 'v', 'x', 'h', 'w', 'f', '4', '6', '0']);
+        let letters = word.trim_start_matches([
+            '-', 'n', 'v', 'x', 'h', 'w', 'f', 'b', 'V', 'W', '4', '6', '0',
+        ]);
+        // Long options may be shortened.
+        let long = word.split('=').next().unwrap_or_default();
         word.starts_with("--modp")
+            || (long.starts_with("--m") && "--modprobe".starts_with(long))
             || (word.starts_with('-') && !word.starts_with("--") && letters.starts_with('M'))
     };
     match words.iter().find(|w| starts_program(w)) {
@@ -308,6 +313,8 @@ mod tests {
             "--modprobe=/tmp/x",
             "-M /tmp/x",
             "-nM/tmp/x",
+            "--mo /tmp/x",
+            "--mod=/tmp/x",
             "-p tcp --modpro /tmp/x",
         ] {
             assert!(words(rule).is_err(), "{rule}");

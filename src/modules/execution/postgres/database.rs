@@ -130,7 +130,7 @@ pub fn owner_to(call: &mut Call<'_>) -> Result {
 /// Gives a database and all that is in it to a role.
 fn give(call: &mut Call<'_>, to: &Connection, database: &str, owner: &str) -> Result<Map> {
     const OWN: &str = "not like 'pg\\_%' and";
-    let to = to.clone().to(database);
+    let to = to.clone().to(database).catalog_only();
     let version = psql::version(call, &to)?;
     let kinds = if loose_version::compare(&version, "11").is_ge() {
         vec![("routine", "true")]

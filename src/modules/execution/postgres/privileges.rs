@@ -2,7 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
-use super::psql::{self, Connection, execute, name as quoted, query, succeeded, text};
+use super::psql::{self, Connection, execute, name as quoted, query_with, succeeded, text};
 use halite_wire::Map;
 
 /// The letters of access lists.
@@ -205,7 +205,7 @@ fn owner(call: &mut Call<'_>, of: &Subject) -> Result<Option<String>> {
             "SELECT rolname AS name FROM pg_database d JOIN pg_roles r ON d.datdba = r.oid WHERE datname = {name}"
         ),
     };
-    let rows = query(call, &of.to, &statement)?;
+    let rows = query_with(call, &of.to, &statement, false)?;
     Ok(rows
         .first()
         .and_then(|row| row.str("name"))
@@ -252,7 +252,7 @@ pub fn list(
         }
     };
     let mut all = Map::new();
-    for row in query(call, to, &statement)? {
+    for row in query_with(call, to, &statement, false)? {
         if kind == "group" {
             let admin = row.str("admin_option") == Some("t");
             all.set(row.str("rolname").unwrap_or_default(), admin);

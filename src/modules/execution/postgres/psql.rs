@@ -18,6 +18,8 @@ pub struct Connection {
     database: Option<String>,
     password: Option<String>,
     runas: Option<String>,
+    /// Whether names without a schema are those of the server only, whatever a database sets.
+    catalog_only: bool,
 }
 
 /// The arguments of a function: user, host, port, database, password and account.
@@ -58,7 +60,15 @@ impl Connection {
             database,
             password,
             runas,
+            catalog_only: false,
         }
+    }
+
+    /// For statements that are built here: whoever may create functions in a database could give them the names of the
+    /// server's, and they would run as the account of this connection.
+    pub fn catalog_only(mut self) -> Connection {
+        self.catalog_only = true;
+        self
     }
 
     /// To another database.
@@ -184,10 +194,17 @@ fn run(call: &mut Call<'_>, to: &Connection, words: &[&str], input: Option<Strin
         options.set("stdin", text);
     }
     let mut secret = None;
+    let mut env = Map::new();
+    if to.catalog_only {
+        env.set("PGOPTIONS", "-c search_path=pg_catalog");
+    }
     if let Some(password) = &to.password {
         let file = secret_file(call, &password_line(password), to.runas.as_deref())?;
-        options.set("env", map! {"PGPASSFILE" => file.path()});
+        env.set("PGPASSFILE", file.path());
         secret = Some(file);
+    }
+    if !env.is_empty() {
+        options.set("env", env);
     }
     let ran = call.salt("cmd.run_all", vec![argv.into()], options);
     drop(secret);
@@ -231,7 +248,7 @@ pub fn succeeded(ran: &Map) -> bool {
 /// # Errors
 /// `psql` cannot be started.
 pub fn query(call: &mut Call<'_>, to: &Connection, query: &str) -> Result<Vec<Map>> {
-    query_with(call, to, query, false)
+    query_with(call, &to.clone().catalog_only(), query, false)
 }
 
 /// As [`query`], in a transaction that may write.

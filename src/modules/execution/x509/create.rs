@@ -188,7 +188,8 @@ fn finish(
         let overwrite = what != "Certificate" || call.flag("overwrite");
         return Ok(pem::write(&Value::Bytes(bytes), &path, overwrite, Some(label))?.into());
     }
-    if label.contains("PRIVATE") {
+    // PKCS#12 has the key in it.
+    if label.contains("PRIVATE") || encoding == "pkcs12" {
         pem::write_bytes(&path, &bytes)?;
     } else {
         let written = rewrite(Path::new(&path), &bytes);

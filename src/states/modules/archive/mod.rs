@@ -445,6 +445,11 @@ fn run(s: &mut State<'_, '_>) -> Result<Early<StateOutcome>> {
             job.dir
         ));
     }
+    if let Some(link) = foreign_link(&job, &contents) {
+        return bad(format!(
+            "{link} is a link that root does not own; the archive is not extracted through it"
+        ));
+    }
     let (mut missing, wrong) = compared(&job, &contents);
     let overwrite = s.flag("overwrite");
     let mut changes = Map::new();
@@ -533,6 +538,24 @@ fn run(s: &mut State<'_, '_>) -> Result<Early<StateOutcome>> {
     }
     changes.set("extracted_files", names);
     Ok(Ok(StateOutcome::good(text).changes(changes)))
+}
+
+/// A link of another account in place of a directory of the archive: what is below it is somewhere else.
+fn foreign_link(job: &Job, contents: &Contents) -> Option<String> {
+    let names = [&contents.dirs, &contents.files, &contents.links];
+    let names = names.into_iter().flatten();
+    let parents: std::collections::BTreeSet<&str> = names
+        .flat_map(|name| {
+            name.match_indices('/')
+                .filter_map(move |(at, _)| name.get(..at))
+        })
+        .filter(|parent| !parent.is_empty())
+        .collect();
+    let mut paths = parents.into_iter().map(|p| format!("{}{p}", job.dir));
+    paths.find(|path| {
+        let meta = std::fs::symlink_metadata(path);
+        meta.is_ok_and(|m| m.is_symlink() && std::os::unix::fs::MetadataExt::uid(&m) != 0)
+    })
 }
 
 fn top(contents: &Contents) -> impl Iterator<Item = &String> {

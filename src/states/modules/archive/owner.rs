@@ -3,8 +3,8 @@
 use super::{Contents, Job};
 use crate::declare::{Result, State, StateOutcome};
 use halite_modules::execution::python;
+use halite_sys::ownership;
 use halite_wire::map;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Gives what was unpacked its owner; whether that changed something.
@@ -24,16 +24,10 @@ pub(super) fn own(s: &mut State<'_, '_>, job: &Job, contents: &Contents) -> Resu
     };
     let mut changed = false;
     for path in all {
-        let Ok(meta) = std::fs::symlink_metadata(&path) else {
-            continue;
-        };
         let [user, group] = job.ids;
-        let fits = user.is_none_or(|u| u == meta.uid()) && group.is_none_or(|g| g == meta.gid());
-        if !fits {
-            std::os::unix::fs::lchown(&path, user, group)
-                .map_err(|e| python::os_error(&e, &path))?;
-            changed = true;
-        }
+        // Whoever owns the directories may have put a link in place of one.
+        changed |= ownership::give_to(Path::new(&path), user, group)
+            .map_err(|e| python::os_error(&e, &path))?;
     }
     Ok(changed)
 }

@@ -35,7 +35,7 @@ const NAMED: [&str; 20] = [
 ];
 
 pub(super) fn managed(s: &mut State<'_, '_>) -> Result {
-    let (file, mut others) = split(s);
+    let (mut file, mut others) = split(s);
     shorten(&mut others);
     let digest = others.remove("algorithm");
     let mut args = with(&s.pick(&NAMED), others);
@@ -56,6 +56,10 @@ pub(super) fn managed(s: &mut State<'_, '_>) -> Result {
         given => given.clone(),
     };
     let encoding = python::str(s.arg("encoding"));
+    if encoding == "pkcs12" && !file.get("mode").is_some_and(Value::truthy) {
+        // The key is in it: nobody else may read it.
+        file.set("mode", "0400");
+    }
     let managed = Managed {
         what: "certificate",
         file,
