@@ -4,6 +4,7 @@
 
 use crate::budget::{Budget, Exceeded, deeper};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::fmt;
 
 /// Why a text cannot be used.
@@ -46,13 +47,16 @@ pub fn parse_within<'a, T: Deserialize<'a>>(
     serde_json::from_slice(text).map_err(JsonError::Malformed)
 }
 
-/// Parses the value at the start of a text; what comes after it is ignored.
+/// Parses the value at the start of a text; what comes after it is not looked at.
 ///
 /// # Errors
-/// See [`JsonError`]; limits are those of the whole text.
+/// See [`JsonError`].
 pub fn parse_first<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, JsonError> {
-    check(text, &mut Budget::of(text.len())).map_err(JsonError::TooLarge)?;
-    T::deserialize(&mut serde_json::Deserializer::from_slice(text)).map_err(JsonError::Malformed)
+    let mut start = serde_json::Deserializer::from_slice(text).into_iter::<IgnoredAny>();
+    if let Some(Err(why)) = start.next() {
+        return Err(JsonError::Malformed(why));
+    }
+    parse(&text[..start.byte_offset()])
 }
 
 /// Deducts the values of a text, and checks how deep they are nested. It need not be JSON.

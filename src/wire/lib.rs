@@ -12,6 +12,7 @@ pub mod pyjson;
 pub mod pylines;
 pub mod pyrandom;
 pub mod pytext;
+pub mod secret;
 pub mod shlex;
 pub mod textwrap;
 mod value;

@@ -7,28 +7,9 @@ use std::process::Command;
 
 /// What differs from run to run.
 const IGNORED: [&str; 3] = ["start_time", "duration", "pid"];
-const MARK: &str = "Traceback (most recent call last):";
 
 fn plain(value: &Json, work: &str) -> Json {
-    let text = |text: &str| {
-        let mut text = text.to_owned();
-        if let Some((head, rest)) = text.split_once(MARK) {
-            let last = rest.lines().rfind(|line| !line.trim().is_empty());
-            text = format!("{head}{MARK}\n{}\n", last.unwrap_or_default());
-        }
-        text.replace(work, "{W}")
-    };
-    match value {
-        Json::String(one) => text(one).into(),
-        Json::Array(list) => list.iter().map(|one| plain(one, work)).collect(),
-        Json::Object(map) => {
-            let kept = map
-                .iter()
-                .filter(|(key, _)| !IGNORED.contains(&key.as_str()));
-            kept.map(|(k, v)| (text(k), plain(v, work))).collect()
-        }
-        other => other.clone(),
-    }
+    super::states::plain(value, &IGNORED, &|text| text.replace(work, "{W}"))
 }
 
 fn write(top: &Path, files: &Json) {

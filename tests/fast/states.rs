@@ -91,12 +91,7 @@ impl Stage {
 
     /// A result without what differs from run to run.
     fn plain(&self, value: &Json) -> Json {
-        let text = |text: &str| {
-            let mut text = text.to_owned();
-            if let Some((head, rest)) = text.split_once(MARK) {
-                let last = rest.lines().rfind(|line| !line.trim().is_empty());
-                text = format!("{head}{MARK}\n{}\n", last.unwrap_or_default());
-            }
+        let text = |mut text: String| {
             const TIME: &str = "'query time': {";
             if let Some((head, rest)) = text.split_once(TIME)
                 && let Some((_, rest)) = rest.split_once('}')
@@ -108,17 +103,7 @@ impl Stage {
                 .replace("root-halite", "ROOT")
                 .replace("conf/halite", "CONF")
         };
-        match value {
-            Json::String(one) => text(one).into(),
-            Json::Array(list) => list.iter().map(|one| self.plain(one)).collect(),
-            Json::Object(map) => {
-                let kept = map
-                    .iter()
-                    .filter(|(key, _)| !IGNORED.contains(&key.as_str()));
-                kept.map(|(k, v)| (text(k), self.plain(v))).collect()
-            }
-            other => other.clone(),
-        }
+        plain(value, &IGNORED, &text)
     }
 
     /// Leaves the host's /etc and /run alone; this process has mounts of its own.
@@ -246,6 +231,29 @@ fn without_fakes(tree: &Json) -> Json {
     let kept = kept.filter(|(name, _)| *name != "bin" && !name.starts_with("bin/"));
     kept.map(|(name, entry)| (name.clone(), entry.clone()))
         .collect()
+}
+
+/// A result without some keys, with the last line of tracebacks only, and with its texts as `text` gives them.
+pub(super) fn plain(value: &Json, ignored: &[&str], text: &dyn Fn(String) -> String) -> Json {
+    let of_text = |one: &str| match one.split_once(MARK) {
+        Some((head, rest)) => {
+            let last = rest.lines().rfind(|line| !line.trim().is_empty());
+            text(format!("{head}{MARK}\n{}\n", last.unwrap_or_default()))
+        }
+        None => text(one.to_owned()),
+    };
+    match value {
+        Json::String(one) => of_text(one).into(),
+        Json::Array(list) => list.iter().map(|one| plain(one, ignored, text)).collect(),
+        Json::Object(map) => {
+            let kept = map
+                .iter()
+                .filter(|(key, _)| !ignored.contains(&key.as_str()));
+            kept.map(|(k, v)| (of_text(k), plain(v, ignored, text)))
+                .collect()
+        }
+        other => other.clone(),
+    }
 }
 
 /// Runs this test again for one file, with mounts of its own and the sandbox's programs first in PATH: some calls change

@@ -19,7 +19,8 @@ const PROGRAMS: [&str; 5] = [
     "/opt/letsencrypt/letsencrypt-auto",
 ];
 
-const CERT: &[Arg] = args![
+/// The arguments of `acme.cert`.
+pub const CERT: &[Arg] = args![
     name,
     aliases = None,
     email = None,

@@ -205,6 +205,23 @@ pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
     std::fs::write(&target, content)
 }
 
+/// Like [`rewrite`], but only its owner can read a new file.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_private(path: &str, content: &[u8]) -> io::Result<()> {
+    let new = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path);
+    match new {
+        Ok(mut file) => file.write_all(content),
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => rewrite(Path::new(path), content),
+        Err(e) => Err(e),
+    }
+}
+
 /// Like [`rewrite`], with text.
 ///
 /// # Errors

@@ -4,7 +4,7 @@
 //! arguments and returns what a minion returns, with stock's texts (`salt/minion.py _thread_return`).
 
 mod accounts;
-mod acme;
+pub mod acme;
 mod aliases;
 mod alternatives;
 mod apache;
@@ -32,7 +32,7 @@ pub mod file;
 mod firewalld;
 mod gem;
 mod git;
-mod gpg;
+pub mod gpg;
 mod grains;
 mod group;
 mod hashutil;
@@ -67,7 +67,7 @@ mod program;
 mod ps;
 mod publish;
 mod quota;
-mod rabbitmq;
+pub mod rabbitmq;
 mod raid;
 mod random;
 mod ret;

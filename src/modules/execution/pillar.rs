@@ -9,12 +9,12 @@ use super::nested::{DELIMITER, traverse, update};
 use super::{Call, CallError, python};
 use crate::pillar;
 use halite_channel::pillar_request::PillarQuery;
+use halite_wire::secret::masked;
 use halite_wire::{Map, Value, yaml};
 use std::sync::Arc;
 
 /// Shown by stock as the default of `pillar.get` when none is given.
 const NOT_SET: &str = "<Constant.NOT_SET>";
-const MASK: &str = "**********";
 
 const ALL: &[Arg] = &[
     opt("pillar", Lit::Nil),
@@ -107,15 +107,6 @@ fn file_exists(call: &mut Call<'_>) -> Result {
     Ok(dirs
         .any(|dir| std::path::Path::new(&dir).join(&path).is_file())
         .into())
-}
-
-fn masked(value: Value) -> Value {
-    match value {
-        Value::Map(map) => Map(map.0.into_iter().map(|(k, v)| (k, masked(v))).collect()).into(),
-        Value::Array(list) => Value::Array(list.into_iter().map(masked).collect()),
-        scalar if scalar.truthy() => MASK.into(),
-        empty => empty,
-    }
 }
 
 fn shown(call: &Call<'_>, value: Value, plain: bool) -> Value {

@@ -1,6 +1,7 @@
 //! One call: whether it is needed, how often to retry, and its result (`salt/state.py State.call`,
 //! `_run_check*`).
 
+use halite_wire::secret::masked;
 use halite_wire::{Map, Value};
 use std::time::{Duration, Instant};
 
@@ -154,8 +155,8 @@ fn timed(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
     let mut result = call_known(functions, low, test);
     if low.get("no_log").is_some_and(Value::truthy) {
         for key in ["name", "comment", "changes"] {
-            let masked = result.get(key).map(masked);
-            result.set(key, masked);
+            let shown = result.get(key).cloned().map(masked);
+            result.set(key, shown);
         }
     }
     result.set("__sls__", low.get("__sls__").cloned());
@@ -170,19 +171,6 @@ fn timed(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
 /// One call without these keys, as a trial for a `prereq`.
 pub(super) fn call_once(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
     unknown(functions, low).unwrap_or_else(|| call_known(functions, low, test))
-}
-
-/// What `no_log` shows of a value (`salt/utils/secret.py`): its form, and which parts of it are empty.
-fn masked(value: &Value) -> Value {
-    match value {
-        Value::Map(map) => {
-            let entries = map.iter().map(|(key, value)| (key.clone(), masked(value)));
-            Value::Map(entries.collect())
-        }
-        Value::Array(list) => Value::Array(list.iter().map(masked).collect()),
-        value if value.truthy() => "**********".into(),
-        empty => empty.clone(),
-    }
 }
 
 /// Why a call cannot be made at all (`State.verify_data`). As in stock, the result has neither times nor id.

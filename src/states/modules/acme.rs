@@ -2,34 +2,12 @@
 //! (`salt/states/acme.py`).
 
 use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome, old_new};
-use halite_modules::args;
 use halite_modules::execution::declare::Arg;
-use halite_modules::execution::python;
+use halite_modules::execution::{acme, python};
 use halite_wire::{Map, Value};
 
-const CERT: &[Arg] = args![
-    aliases = None,
-    email = None,
-    webroot = None,
-    test_cert = False,
-    renew = None,
-    keysize = None,
-    server = None,
-    owner = "root",
-    group = "root",
-    mode = "0640",
-    certname = None,
-    preferred_challenges = None,
-    tls_sni_01_port = None,
-    tls_sni_01_address = None,
-    http_01_port = None,
-    http_01_address = None,
-    dns_plugin = None,
-    dns_plugin_credentials = None,
-    dns_plugin_propagate_seconds = { 10 },
-    manual_auth_hook = None,
-    manual_cleanup_hook = None
-];
+/// Those of the function `acme.cert` but for the name.
+const CERT: &[Arg] = acme::CERT.split_at(1).1;
 
 pub(super) const MODULE: StateModule = StateModule {
     name: "acme",

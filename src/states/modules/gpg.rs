@@ -2,7 +2,7 @@
 
 use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome};
 use halite_modules::args;
-use halite_modules::execution::{CallError, python};
+use halite_modules::execution::{CallError, gpg, python};
 use halite_wire::{Map, Value, map};
 use jiff::civil::Date;
 
@@ -42,16 +42,6 @@ pub(super) const MODULE: StateModule = StateModule {
         .keywords(),
     ],
 };
-
-/// Levels of trust, and how listings show them.
-const LEVELS: [(&str, &str); 6] = [
-    ("expired", "Expired"),
-    ("unknown", "Unknown"),
-    ("not_trusted", "Not Trusted"),
-    ("marginally", "Marginally"),
-    ("fully", "Fully Trusted"),
-    ("ultimately", "Ultimately Trusted"),
-];
 
 /// A key that is there.
 #[derive(Clone, Default)]
@@ -134,7 +124,7 @@ fn present(s: &mut State<'_, '_>) -> Result {
         ));
     }
     let shown = trust.as_ref().map(|trust| {
-        let level = LEVELS.iter().find(|(name, _)| name == trust);
+        let level = gpg::LEVELS.iter().find(|(name, _)| name == trust);
         level.map(|(_, shown)| *shown).ok_or(trust)
     });
     if let Some(Err(trust)) = shown {

@@ -52,8 +52,8 @@ type Graph = (Vec<Node>, Option<Id>);
 /// Composes the only document of `text`. Nodes count as the values that they become, texts that are read again as text.
 ///
 /// libyaml accepts a tab after the colon of a key, a comment directly after a quote or bracket, and lines of a quoted
-/// text or inside brackets that are indented less than their key, and a colon directly after an anchor. The scanner used here rejects all of them; we insert
-/// the blanks that it requires and read the text again.
+/// text or inside brackets that are indented less than their key, and a colon directly after an anchor. The scanner used
+/// here rejects all of them; we insert the blanks that it requires and read the text again.
 pub(super) fn compose(text: &str, budget: &mut Budget) -> Result<Graph, YamlError> {
     check_characters(text)?;
     let mut text = std::borrow::Cow::Borrowed(text);

@@ -312,17 +312,7 @@ fn write_peer(data: &Map) -> Result<()> {
     }
     let path = format!("{PEERS}/{provider}");
     let failed = |e: std::io::Error| python::os_error(&e, &path);
-    if !Path::new(&path).exists() {
-        use std::os::unix::fs::OpenOptionsExt;
-        let mut options = std::fs::OpenOptions::new();
-        options
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-            .map_err(failed)?;
-    }
-    command_helpers::write_file(&path, &text::peer(inet)).map_err(failed)
+    command_helpers::write_private(&path, text::peer(inet).as_bytes()).map_err(failed)
 }
 
 fn build_bond(call: &mut Call<'_>) -> Result {

@@ -313,7 +313,7 @@ pub fn receive(call: &mut Call<'_>) -> Result {
 }
 
 /// Levels of trust: the argument, and how it is shown. `gpg` counts them from 1.
-const LEVELS: [(&str, &str); 6] = [
+pub const LEVELS: [(&str, &str); 6] = [
     ("expired", "Expired"),
     ("unknown", "Unknown"),
     ("not_trusted", "Not Trusted"),

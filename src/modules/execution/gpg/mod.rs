@@ -10,6 +10,7 @@ mod verify;
 
 use super::Call;
 use super::declare::{Arg, Function, Lit, Module, Result, args, opt};
+pub use change::LEVELS;
 
 /// The key server of functions that are given none.
 const KEYSERVER: &str = "keys.openpgp.org";

@@ -8,6 +8,7 @@ mod users;
 
 use super::declare::{Arg, Function, Module, args, with_names};
 use control::{plain, show};
+pub use policies::UPSTREAM;
 
 const NAME: &[Arg] = args![name, runas = None];
 const VHOST: &[Arg] = args![vhost, runas = None];

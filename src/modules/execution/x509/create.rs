@@ -5,7 +5,7 @@ use super::crl::{self, Crl};
 use super::issue::local;
 use super::request::{self, Csr};
 use super::{keys, pem, policy, source};
-use crate::execution::command_helpers::rewrite;
+use crate::execution::command_helpers::{rewrite, write_private};
 use crate::execution::declare::Result;
 use crate::execution::{Call, CallError, python};
 use halite_wire::{Map, Value};
@@ -190,7 +190,7 @@ fn finish(
     }
     // PKCS#12 has the key in it.
     if label.contains("PRIVATE") || encoding == "pkcs12" {
-        pem::write_bytes(&path, &bytes)?;
+        write_private(&path, &bytes).map_err(|e| python::os_error(&e, &path))?;
     } else {
         let written = rewrite(Path::new(&path), &bytes);
         written.map_err(|e| python::os_error(&e, &path))?;

@@ -1,15 +1,12 @@
 //! PEM as text: `get_pem_entry`, `get_pem_entries`, `write_pem`.
 
 use super::source::{self, is_file};
-use crate::execution::command_helpers::{TempFile, rewrite};
+use crate::execution::command_helpers::{TempFile, write_private};
 use crate::execution::declare::Result;
 use crate::execution::file::{paths, replace_file};
 use crate::execution::{Call, CallError, python};
 use halite_wire::{Map, Value};
 use regex::Regex;
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 const WIDTH: usize = 64;
@@ -137,28 +134,8 @@ pub fn write(text: &Value, path: &str, overwrite: bool, kind: Option<&str>) -> R
             content.push_str(&parameters);
         }
     }
-    write_bytes(path, content.as_bytes())?;
+    write_private(path, content.as_bytes()).map_err(|e| python::os_error(&e, path))?;
     Ok(format!("PEM written to {path}"))
-}
-
-/// Writes a file that only its owner can read, unless it was there with another mode.
-///
-/// # Errors
-/// It cannot be written.
-pub fn write_bytes(path: &str, content: &[u8]) -> Result<()> {
-    let written = match OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-    {
-        Ok(mut file) => file.write_all(content),
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
-            rewrite(Path::new(path), content)
-        }
-        Err(e) => Err(e),
-    };
-    written.map_err(|e| python::os_error(&e, path))
 }
 
 /// Puts bytes into a file, whose owner and mode stay (`safe_atomic_write`).

@@ -3,24 +3,12 @@
 use super::{failed, rabbit};
 use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome, old_new};
 use halite_modules::args;
-use halite_modules::execution::CallError;
 use halite_modules::execution::declare::Arg;
+use halite_modules::execution::{CallError, rabbitmq};
 use halite_wire::{Map, Value, json};
 
-const PRESENT: &[Arg] = args![
-    uri,
-    prefetch_count = None,
-    reconnect_delay = None,
-    ack_mode = None,
-    trust_user_id = None,
-    exchange = None,
-    max_hops = None,
-    expires = None,
-    message_ttl = None,
-    ha_policy = None,
-    queue = None,
-    runas = None
-];
+/// Those of the function `rabbitmq.set_upstream` but for the name.
+const PRESENT: &[Arg] = rabbitmq::UPSTREAM.split_at(1).1;
 
 pub const UPSTREAM: StateModule = StateModule {
     name: "rabbitmq_upstream",
