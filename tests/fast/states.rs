@@ -112,13 +112,15 @@ impl Stage {
         value
     }
 
-    /// Leaves the host's /etc and /run alone; this process has mounts of its own.
+    /// Leaves the host's /etc and /run alone; this process has mounts of its own. Without LVM, which the grains would ask
+    /// again and again.
     fn apart(&self, systemd: bool) {
         let over = self.dir.join("over");
         let script = format!(
             "mount --make-rprivate /; mkdir {0}; mount -t tmpfs tmpfs {0}; mkdir {0}/upper {0}/work; \
              mount -t overlay overlay -o lowerdir=/etc,upperdir={0}/upper,workdir={0}/work /etc; \
-             mkdir -p /etc/systemd/system; mount -t tmpfs tmpfs /etc/systemd/system; {1}",
+             mkdir -p /etc/systemd/system; mount -t tmpfs tmpfs /etc/systemd/system; \
+             ! [ -e /usr/sbin/lvm ] || mount --bind /dev/null /usr/sbin/lvm; {1}",
             over.display(),
             if systemd {
                 // As on a host that systemd has booted.
