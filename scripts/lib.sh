@@ -60,6 +60,8 @@ missing_for_tests() {
             has gpg || echo gnupg
             has git || echo git
             has ssh-keygen || echo openssh-client
+            # Recorded states.
+            has augtool || echo augeas-tools
             # Completions are tested in these, and in bash.
             has zsh || echo zsh
             has fish || echo fish

@@ -23,10 +23,25 @@ pub fn unified_diff<S: AsRef<str>>(a: &[S], b: &[S], from: &str, to: &str) -> St
     unified_lines(a, b, from, to).concat()
 }
 
+/// `''.join(difflib.unified_diff(a, b, n=0))`: changed lines only.
+pub fn changed_lines<S: AsRef<str>>(a: &[S], b: &[S]) -> String {
+    lines_around(a, b, "", "", 0).concat()
+}
+
 /// `list(difflib.unified_diff(a, b, from, to))`.
 pub fn unified_lines<S: AsRef<str>>(a: &[S], b: &[S], from: &str, to: &str) -> Vec<String> {
+    lines_around(a, b, from, to, CONTEXT)
+}
+
+fn lines_around<S: AsRef<str>>(
+    a: &[S],
+    b: &[S],
+    from: &str,
+    to: &str,
+    context: usize,
+) -> Vec<String> {
     let mut out = Vec::new();
-    for group in grouped(opcodes(a, b)) {
+    for group in grouped(opcodes(a, b), context) {
         if out.is_empty() {
             out.push(format!("--- {from}\n"));
             out.push(format!("+++ {to}\n"));
@@ -88,30 +103,30 @@ fn opcodes<S: AsRef<str>>(a: &[S], b: &[S]) -> Vec<Op> {
 }
 
 /// `get_grouped_opcodes(3)`.
-fn grouped(mut ops: Vec<Op>) -> Vec<Vec<Op>> {
+fn grouped(mut ops: Vec<Op>, context: usize) -> Vec<Vec<Op>> {
     if ops.is_empty() {
         return Vec::new();
     }
     if let Some(first) = ops.first_mut().filter(|op| op.equal) {
-        first.a.0 = first.a.0.max(first.a.1.saturating_sub(CONTEXT));
-        first.b.0 = first.b.0.max(first.b.1.saturating_sub(CONTEXT));
+        first.a.0 = first.a.0.max(first.a.1.saturating_sub(context));
+        first.b.0 = first.b.0.max(first.b.1.saturating_sub(context));
     }
     if let Some(last) = ops.last_mut().filter(|op| op.equal) {
-        last.a.1 = last.a.1.min(last.a.0 + CONTEXT);
-        last.b.1 = last.b.1.min(last.b.0 + CONTEXT);
+        last.a.1 = last.a.1.min(last.a.0 + context);
+        last.b.1 = last.b.1.min(last.b.0 + context);
     }
     let mut groups = Vec::new();
     let mut group = Vec::new();
     for mut op in ops {
-        if op.equal && op.a.1 - op.a.0 > 2 * CONTEXT {
+        if op.equal && op.a.1 - op.a.0 > 2 * context {
             group.push(Op {
                 equal: true,
-                a: (op.a.0, op.a.1.min(op.a.0 + CONTEXT)),
-                b: (op.b.0, op.b.1.min(op.b.0 + CONTEXT)),
+                a: (op.a.0, op.a.1.min(op.a.0 + context)),
+                b: (op.b.0, op.b.1.min(op.b.0 + context)),
             });
             groups.push(std::mem::take(&mut group));
-            op.a.0 = op.a.0.max(op.a.1.saturating_sub(CONTEXT));
-            op.b.0 = op.b.0.max(op.b.1.saturating_sub(CONTEXT));
+            op.a.0 = op.a.0.max(op.a.1.saturating_sub(context));
+            op.b.0 = op.b.0.max(op.b.1.saturating_sub(context));
         }
         group.push(op);
     }

@@ -330,6 +330,13 @@ fn state_functions_as_recorded() {
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|e| e == "json"))
+        .filter(|path| {
+            let here = !path.ends_with("augeas.json") || Path::new("/usr/bin/augtool").exists();
+            if !here {
+                eprintln!("skipped: augeas, augtool is not installed");
+            }
+            here
+        })
         .collect();
     files.sort();
     let next = std::sync::Mutex::new(files.into_iter());

@@ -11,6 +11,7 @@ mod apache;
 mod archive;
 mod asymmetric;
 mod at;
+mod augeas;
 mod beacons;
 pub mod bind;
 mod cmd;
@@ -121,6 +122,7 @@ const MODULES: &[Module] = &[
     alternatives::MODULE,
     asymmetric::MODULE,
     at::MODULE,
+    augeas::MODULE,
     beacons::MODULE,
     cmd::MODULE,
     config::MODULE,

@@ -6,6 +6,7 @@ mod alternatives;
 mod apache;
 mod archive;
 mod at;
+mod augeas;
 mod beacon;
 mod blockdev;
 mod cmd;
@@ -70,6 +71,7 @@ const MODULES: &[StateModule] = &[
     apache::SITE,
     archive::MODULE,
     at::MODULE,
+    augeas::MODULE,
     beacon::MODULE,
     blockdev::MODULE,
     cmd::MODULE,
