@@ -440,7 +440,7 @@ fn set_values(call: &mut Call<'_>) -> Result {
         .unwrap_or_default()
         .to_owned();
     let words: Vec<String> = call.bound.varargs.iter().map(python::str).collect();
-    if words.is_empty() || words.len() % 2 != 0 {
+    if words.is_empty() || !words.len().is_multiple_of(2) {
         return Err(CallError::Command(
             "augeas.setvalue takes paths and values in turn".into(),
         ));

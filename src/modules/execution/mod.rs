@@ -91,6 +91,7 @@ mod temp;
 mod templates;
 mod test;
 mod timezone;
+mod tls;
 mod user;
 mod virtualenv;
 pub mod x509;
@@ -187,6 +188,7 @@ const MODULES: &[Module] = &[
     temp::MODULE,
     test::MODULE,
     timezone::MODULE,
+    tls::MODULE,
     user::MODULE,
     virtualenv::MODULE,
     x509::MODULE,

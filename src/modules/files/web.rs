@@ -289,6 +289,7 @@ fn request(
             let what = nix::errno::Errno::from_raw(number).desc();
             broken(&address, &format!("[Errno {number}] {what}"))
         }
+        ureq::Error::Io(e) => broken(&address, &lookup_error(&e.to_string())),
         other => broken(&address, &other),
     })?;
     let status = answer.status();
@@ -303,6 +304,22 @@ fn request(
     let etag = answer.headers().get("etag");
     let etag = etag.and_then(|v| v.to_str().ok()).map(str::to_owned);
     Ok((answer.into_body().into_reader(), etag))
+}
+
+/// The text of a failed lookup of a name as Python's `socket.gaierror` has it; other texts as they are.
+fn lookup_error(text: &str) -> String {
+    // The numbers of glibc's `getaddrinfo`.
+    const NUMBERS: [(i32, &str); 3] = [
+        (-2, "Name or service not known"),
+        (-3, "Temporary failure in name resolution"),
+        (-5, "No address associated with hostname"),
+    ];
+    let reason = text.strip_prefix("failed to lookup address information: ");
+    let known = NUMBERS.iter().find(|(_, known)| reason == Some(known));
+    known.map_or_else(
+        || text.to_owned(),
+        |(number, known)| format!("[Errno {number}] {known}"),
+    )
 }
 
 fn percent_decoded(text: &str) -> Vec<u8> {

@@ -53,6 +53,7 @@ mod supervisord;
 mod sysctl;
 mod test;
 mod timezone;
+mod tls;
 mod user;
 mod virtualenv;
 mod x509;
@@ -135,6 +136,7 @@ const MODULES: &[StateModule] = &[
     sysctl::MODULE,
     test::MODULE,
     timezone::MODULE,
+    tls::MODULE,
     user::MODULE,
     virtualenv::MODULE,
     x509::MODULE,
