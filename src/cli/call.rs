@@ -192,7 +192,7 @@ fn call(options: &CallOptions) -> Result<i32, ExitError> {
         id: config.id.clone(),
         grains,
         pillar: Arc::new(pillar),
-        opts: config.as_map(),
+        opts: Arc::new(config.as_map()),
         cachedir: config.cachedir.clone(),
         job: Some(load.clone()),
         master: match &master {
@@ -324,7 +324,7 @@ fn documentation(options: &CallOptions, prefix: &str) -> i32 {
         .map(|config| config.as_map())
         .unwrap_or_default();
     let ctx = Context {
-        opts,
+        opts: Arc::new(opts),
         ..Context::default()
     };
     let mut text = String::new();

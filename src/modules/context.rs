@@ -15,7 +15,7 @@ pub struct Context {
     /// Its pillar.
     pub pillar: Arc<Map>,
     /// The minion's configuration.
-    pub opts: Map,
+    pub opts: Arc<Map>,
     /// `cachedir`; `proc/` is below it.
     pub cachedir: PathBuf,
     /// The publish load if run by a job, for `__pub_*`.

@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn nothing_is_fired_without_a_daemon() {
         let ctx = Context {
-            opts: map! {"sock_dir" => "/nonexistent"},
+            opts: std::sync::Arc::new(map! {"sock_dir" => "/nonexistent"}),
             ..Context::default()
         };
         assert!(!fire(&ctx, "x", &Map::new()));

@@ -28,7 +28,7 @@ pub fn resolve_master_func(config: &mut MinionConfig, grains: &mut Map) -> Resul
     let ctx = Context {
         id: config.id.clone(),
         grains: Arc::new(grains.clone()),
-        opts: config.as_map(),
+        opts: Arc::new(config.as_map()),
         cachedir: config.cachedir.clone(),
         ..Context::default()
     };

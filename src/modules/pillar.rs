@@ -74,7 +74,7 @@ fn compile(
     let ctx = Context {
         id: request.id.as_str().to_owned(),
         grains: Arc::new(grains.clone()),
-        opts: opts.clone(),
+        opts: Arc::new(opts.clone()),
         cachedir: options.cachedir.clone(),
         ..Context::default()
     };

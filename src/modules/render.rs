@@ -115,6 +115,9 @@ struct Fetched {
     known: RefCell<HashMap<String, Option<SourceFile>>>,
 }
 
+/// The trees of environments.
+type FetchedTrees = HashMap<String, Rc<Fetched>>;
+
 impl FileTree for Fetched {
     fn find(&self, name: &str) -> Option<SourceFile> {
         if self.saltenv.is_empty() {
@@ -172,7 +175,12 @@ impl MinionTemplates {
     ) -> MinionTemplates {
         let engine = TemplateEngine::with_host_filters(&options.jinja, Some(caller.host_filters()));
         MinionTemplates {
-            renderer: SceneRenderer::new(template_scene(&Rc::new(ctx.clone()), &caller, engine)),
+            renderer: SceneRenderer::new(template_scene(
+                &Rc::new(ctx.clone()),
+                &caller,
+                engine,
+                &Rc::default(),
+            )),
             gpg: Gpg::new(options),
         }
     }
@@ -225,42 +233,62 @@ pub struct Template<'a> {
     pub variables: &'a Map,
 }
 
-/// Renders a template with the functions of `caller`; the inner error is text for a state return.
-///
-/// # Errors
-/// `SaltRenderError`: invalid template, or an error in a function it calls.
-pub fn render(
-    ctx: &Rc<Context>,
-    caller: &Rc<dyn FunctionCaller>,
-    template: &Template<'_>,
-) -> Result<Result<String, String>, CallError> {
-    if template.format != FORMATS[0] {
-        return Ok(Err(format!(
-            "the template engine {} needs Python, which this minion does not have; use jinja",
-            template.format
-        )));
+/// Renders templates one after another, such as those of managed files. They share their variables.
+pub struct TemplateRenderer {
+    renderer: SceneRenderer,
+    trees: Rc<RefCell<FetchedTrees>>,
+}
+
+impl TemplateRenderer {
+    /// A renderer whose templates call `caller`.
+    ///
+    /// # Errors
+    /// A wrong option.
+    pub fn new(
+        ctx: &Rc<Context>,
+        caller: &Rc<dyn FunctionCaller>,
+    ) -> Result<TemplateRenderer, CallError> {
+        let jinja = JinjaOptions::of_minion(&ctx.opts).map_err(|e| fault(e.to_string()))?;
+        let engine = TemplateEngine::with_host_filters(&jinja, Some(caller.host_filters()));
+        let trees = Rc::default();
+        Ok(TemplateRenderer {
+            renderer: SceneRenderer::new(template_scene(ctx, caller, engine, &trees)),
+            trees,
+        })
     }
-    let depth = DEPTH.get();
-    if depth >= MAX_DEPTH {
-        return Err(fault(format!(
-            "templates are nested more than {MAX_DEPTH} levels deep"
-        )));
+
+    /// Renders a template; the inner error is text for a state return.
+    ///
+    /// # Errors
+    /// `SaltRenderError`: invalid template, or an error in a function it calls.
+    pub fn render(&self, template: &Template<'_>) -> Result<Result<String, String>, CallError> {
+        if template.format != FORMATS[0] {
+            return Ok(Err(format!(
+                "the template engine {} needs Python, which this minion does not have; use jinja",
+                template.format
+            )));
+        }
+        let depth = DEPTH.get();
+        if depth >= MAX_DEPTH {
+            return Err(fault(format!(
+                "templates are nested more than {MAX_DEPTH} levels deep"
+            )));
+        }
+        // What the last template imported may have changed since.
+        self.trees.borrow_mut().clear();
+        let text_of = |name: &str| template.variables.str(name);
+        let sls = text_of("sls");
+        let template = SceneTemplate {
+            text: template.text,
+            saltenv: template.saltenv,
+            place: sls.map(|sls| (text_of("tplpath").unwrap_or_default(), sls)),
+            variables: template.variables,
+        };
+        DEPTH.set(depth + 1);
+        let text = self.renderer.render(&template, Vec::new());
+        DEPTH.set(depth);
+        text.map(Ok).map_err(|e| fault(e.to_string()))
     }
-    let jinja = JinjaOptions::of_minion(&ctx.opts).map_err(|e| fault(e.to_string()))?;
-    let engine = TemplateEngine::with_host_filters(&jinja, Some(caller.host_filters()));
-    let renderer = SceneRenderer::new(template_scene(ctx, caller, engine));
-    let text_of = |name: &str| template.variables.str(name);
-    let sls = text_of("sls");
-    let template = SceneTemplate {
-        text: template.text,
-        saltenv: template.saltenv,
-        place: sls.map(|sls| (text_of("tplpath").unwrap_or_default(), sls)),
-        variables: template.variables,
-    };
-    DEPTH.set(depth + 1);
-    let text = renderer.render(&template, Vec::new());
-    DEPTH.set(depth);
-    text.map(Ok).map_err(|e| fault(e.to_string()))
 }
 
 fn fault(text: String) -> CallError {
@@ -272,13 +300,14 @@ fn template_scene(
     ctx: &Rc<Context>,
     caller: &Rc<dyn FunctionCaller>,
     engine: TemplateEngine,
+    trees: &Rc<RefCell<FetchedTrees>>,
 ) -> Scene {
     let ctx = ctx.clone();
     let of_opts = ctx.clone();
-    let trees: RefCell<HashMap<String, Rc<Fetched>>> = RefCell::default();
+    let trees = trees.clone();
     Scene {
         engine: Rc::new(engine),
-        opts: Rc::new(LazyCell::new(Box::new(move || of_opts.opts.clone()))),
+        opts: Rc::new(LazyCell::new(Box::new(move || Map::clone(&of_opts.opts)))),
         grains: ctx.grains.clone(),
         pillar: ctx.pillar.clone(),
         functions: Rc::new(SaltFunctions(caller.clone())),

@@ -256,7 +256,7 @@ mod tests {
     fn names_for(load: Map, opts: Map) -> Vec<String> {
         let ctx = Context {
             job: Some(load),
-            opts,
+            opts: Arc::new(opts),
             ..Context::default()
         };
         ReturnerSelection::for_job(&ctx, &map! {"success" => true}).names
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn disabled_returners_are_not_found() {
         let ctx = Context {
-            opts: map! {"disable_returners" => vec!["redis".to_owned()]},
+            opts: Arc::new(map! {"disable_returners" => vec!["redis".to_owned()]}),
             ..Context::default()
         };
         assert_eq!(find(&ctx, "sqlite3"), Some(Returner::Sqlite3));

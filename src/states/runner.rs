@@ -113,7 +113,7 @@ impl MinionStates {
         let mut ctx = self.context();
         if ctx.opts.get("test").is_some_and(Value::truthy) != test {
             let mut changed = (*ctx).clone();
-            changed.opts.set("test", test);
+            Arc::make_mut(&mut changed.opts).set("test", test);
             ctx = Arc::new(changed);
         }
         let filled = match slots::fill(&ctx, low) {
@@ -357,7 +357,7 @@ pub fn why_not(ctx: &Context, low: &Map) -> Option<String> {
 fn fresh_grains(ctx: &Context) -> Option<Map> {
     let file = Path::new(ctx.opts.str("conf_file").unwrap_or_default());
     let dir = file.parent().unwrap_or(Path::new("/"));
-    let config = halite_config::MinionConfig::from_map(ctx.opts.clone(), dir).ok()?;
+    let config = halite_config::MinionConfig::from_map(Map::clone(&ctx.opts), dir).ok()?;
     Some(halite_modules::all_grains(&config))
 }
 

@@ -41,7 +41,7 @@ impl Stage {
         let ctx = Context {
             id: "m1".to_owned(),
             grains: Arc::new(all_grains(&config)),
-            opts: config.as_map(),
+            opts: Arc::new(config.as_map()),
             cachedir: config.cachedir.clone(),
             job: Some(
                 map! {"tgt" => "salt-call", "jid" => "20261121120000000001", "fun" => "state.single"},

@@ -61,7 +61,7 @@ fn cmd(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> 
         id: config.id.clone(),
         grains: Arc::new(own),
         pillar: Arc::default(),
-        opts: config.as_map(),
+        opts: Arc::new(config.as_map()),
         cachedir: config.cachedir.clone(),
         ..Context::default()
     };

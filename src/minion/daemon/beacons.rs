@@ -25,7 +25,7 @@ impl Minion {
             id: self.config.id.clone(),
             grains: self.grains.clone(),
             pillar: self.jobs.view_mut(leader).pillar.clone(),
-            opts: self.config.as_map(),
+            opts: std::sync::Arc::new(self.config.as_map()),
             cachedir: self.config.cachedir.clone(),
             ..Context::default()
         };

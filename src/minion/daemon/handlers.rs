@@ -173,7 +173,7 @@ impl Minion {
         for at in 0..self.lines.len() {
             let line = &self.lines[at];
             let ctx = Context {
-                opts: self.config.as_map(),
+                opts: Arc::new(self.config.as_map()),
                 pillar: line.me.pillar.clone(),
                 ..Context::default()
             };

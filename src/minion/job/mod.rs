@@ -157,7 +157,7 @@ fn perform(order: Order) -> (Context, Map) {
         grains,
         pillar,
         cachedir: PathBuf::from(opts.str("cachedir").unwrap_or_default()),
-        opts,
+        opts: std::sync::Arc::new(opts),
         job: Some(load),
     };
     let ret = call_functions(&ctx, &allowed, stamp);

@@ -49,7 +49,7 @@ pub(super) const MODULE: Module = Module {
         Function::new("manage_mode", manage_mode, "A file mode as four octal digits.").args(&[req("mode")]),
         Function::new("valid_fileproto", valid_fileproto, "Whether a URI has a scheme that files can be fetched from.")
             .args(&[req("uri")]),
-        Function::new("items", |c| Ok(c.ctx.opts.clone().into()), "The whole configuration."),
+        Function::new("items", |c| Ok(Map::clone(&c.ctx.opts).into()), "The whole configuration."),
     ],
 };
 
@@ -86,7 +86,7 @@ fn get(call: &mut Call<'_>) -> Result {
         return Ok(found.unwrap_or(call.arg("default")).clone());
     }
     let places = [
-        ("omit_opts", &ctx.opts),
+        ("omit_opts", &*ctx.opts),
         ("omit_grains", &*ctx.grains),
         ("omit_pillar", &*ctx.pillar),
         ("omit_master", &master),
@@ -136,7 +136,7 @@ fn option(call: &mut Call<'_>) -> Result {
     let name = python::str(call.arg("value"));
     let (master, defaults) = (master(call), defaults());
     let places = [
-        ("omit_opts", &ctx.opts),
+        ("omit_opts", &*ctx.opts),
         ("omit_grains", &*ctx.grains),
         ("omit_pillar", &*ctx.pillar),
         ("omit_master", &master),
@@ -174,7 +174,7 @@ fn merge(call: &mut Call<'_>) -> Result {
     let name = python::str(call.arg("value"));
     let master = master(call);
     let places = [
-        ("omit_opts", &call.ctx.opts),
+        ("omit_opts", &*call.ctx.opts),
         ("omit_master", &master),
         ("omit_pillar", &*call.ctx.pillar),
     ];

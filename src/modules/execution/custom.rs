@@ -206,7 +206,7 @@ fn run(call: &mut Call<'_>) -> Result {
     let order = halite_wire::map! {
         "function" => call.function.name, "args" => args, "varargs" => call.bound.varargs.clone(),
         "keywords" => call.bound.kwargs.clone(), "id" => ctx.id.as_str(), "grains" => Map::clone(&ctx.grains),
-        "pillar" => Map::clone(&ctx.pillar), "opts" => ctx.opts.clone(),
+        "pillar" => Map::clone(&ctx.pillar), "opts" => Map::clone(&ctx.opts),
         "jid" => ctx.job.as_ref().and_then(|job| job.str("jid")),
     };
     let input =
@@ -271,7 +271,7 @@ esac
         std::fs::write(dir.join("modules/python.py"), "def f(): pass\n").unwrap();
         let opts = halite_wire::map! {"extension_modules" => dir.to_str().unwrap()};
         Context {
-            opts,
+            opts: std::sync::Arc::new(opts),
             ..Context::default()
         }
     }

@@ -139,7 +139,9 @@ mod tests {
     #[test]
     fn without_a_bus_or_a_master_nothing_is_fired() {
         let ctx = Context {
-            opts: halite_wire::map! {"sock_dir" => "/nonexistent", "id" => "m", "hash_type" => "sha256"},
+            opts: std::sync::Arc::new(
+                halite_wire::map! {"sock_dir" => "/nonexistent", "id" => "m", "hash_type" => "sha256"},
+            ),
             ..Context::default()
         };
         let fired = |fun: &str, args: &[Value]| call(&ctx, fun, args).ret;

@@ -59,7 +59,7 @@ fn run(
 ) -> Result<Map, String> {
     let order = halite_wire::map! {
         "fun" => fun, "args" => args.to_vec(), "kwargs" => kwargs.clone(), "id" => ctx.id.as_str(),
-        "grains" => Map::clone(&ctx.grains), "pillar" => Map::clone(&ctx.pillar), "opts" => ctx.opts.clone(),
+        "grains" => Map::clone(&ctx.grains), "pillar" => Map::clone(&ctx.pillar), "opts" => Map::clone(&ctx.opts),
     };
     let helper = Helper {
         stdin: Some(serde_json::to_vec(&order).map_err(|e| e.to_string())?),

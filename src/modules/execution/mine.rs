@@ -101,7 +101,7 @@ fn with_acl(value: Value, acl: Map) -> Value {
 /// `mine_functions` of the configuration, the master and the pillar, merged.
 pub fn configured(ctx: &Context) -> Option<Map> {
     let master = ctx.pillar.get("master").and_then(Value::as_map);
-    let places = [Some(&ctx.opts), master, Some(&*ctx.pillar)];
+    let places = [Some(&*ctx.opts), master, Some(&*ctx.pillar)];
     let values = places
         .into_iter()
         .flatten()
@@ -367,7 +367,9 @@ mod tests {
         };
         Context {
             id: "m1".into(),
-            opts: map! {"file_client" => "local", "mine_functions" => functions},
+            opts: std::sync::Arc::new(
+                map! {"file_client" => "local", "mine_functions" => functions},
+            ),
             pillar: map! {"mine_functions" => map! {"test.true" => map! {}, "test.ping" => "x"}}
                 .into(),
             cachedir: dir.path().into(),

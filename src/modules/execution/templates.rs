@@ -2,9 +2,11 @@
 
 use super::{Context, declare};
 use crate::execution::declare::Result;
-use crate::render::{FunctionCaller, Template, render};
+use crate::render::{FunctionCaller, Template, TemplateRenderer};
 use halite_wire::{Map, Value};
+use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The execution functions of this minion.
 struct Functions(Rc<Context>);
@@ -46,9 +48,38 @@ pub fn template_functions(ctx: Context) -> Rc<dyn FunctionCaller> {
 /// # Errors
 /// `SaltRenderError`: invalid template, or an error in a function it calls.
 pub fn template(ctx: &Context, template: &Template<'_>) -> Result<Result<String, String>> {
-    let ctx = Rc::new(ctx.clone());
-    let caller: Rc<dyn FunctionCaller> = Rc::new(Functions(ctx.clone()));
-    render(&ctx, &caller, template)
+    let known = LAST.with_borrow(|last| {
+        let (known, renderer) = last.as_ref()?;
+        is_same(known, ctx).then(|| renderer.clone())
+    });
+    let renderer = match known {
+        Some(renderer) => renderer,
+        None => {
+            let ctx = Rc::new(ctx.clone());
+            let caller: Rc<dyn FunctionCaller> = Rc::new(Functions(ctx.clone()));
+            let renderer = Rc::new(TemplateRenderer::new(&ctx, &caller)?);
+            LAST.set(Some((ctx, renderer.clone())));
+            renderer
+        }
+    };
+    renderer.render(template)
+}
+
+thread_local! {
+    /// The renderer of the last template: a run of states renders many, and what templates see takes longer to build
+    /// than most take to render.
+    static LAST: RefCell<Option<(Rc<Context>, Rc<TemplateRenderer>)>> = const { RefCell::new(None) };
+}
+
+/// Whether templates see the same with both: the very same data, of the same job.
+fn is_same(a: &Context, b: &Context) -> bool {
+    Arc::ptr_eq(&a.opts, &b.opts)
+        && Arc::ptr_eq(&a.grains, &b.grains)
+        && Arc::ptr_eq(&a.pillar, &b.pillar)
+        && a.job.is_some()
+        && a.job == b.job
+        && a.id == b.id
+        && a.cachedir == b.cachedir
 }
 
 #[cfg(test)]
@@ -59,8 +90,8 @@ mod tests {
     fn rendered(text: &str, variables: Map) -> Result<String, String> {
         let ctx = Context {
             id: "m".into(),
-            grains: std::sync::Arc::new(map! {"os" => "Debian"}),
-            opts: map! {"jinja_env" => map! {"trim_blocks" => true}},
+            grains: Arc::new(map! {"os" => "Debian"}),
+            opts: std::sync::Arc::new(map! {"jinja_env" => map! {"trim_blocks" => true}}),
             ..Context::default()
         };
         let template_ = Template {

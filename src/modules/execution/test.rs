@@ -61,7 +61,7 @@ pub(super) const MODULE: Module = Module {
             .args(&[req("module"), opt("return_try_exception", Lit::Bool(false))])
             .keywords()
             .inner("try_"),
-        Function::new("get_opts", |c| Ok(c.ctx.opts.clone().into()), "The minion's configuration."),
+        Function::new("get_opts", |c| Ok(Map::clone(&c.ctx.opts).into()), "The minion's configuration."),
         Function::new("conf_test", conf_test, "The value of test.foo in the minion's configuration, or its default."),
         Function::new("rand_str", random_hash, "Old name of test.random_hash.").args(SIZE),
         Function::new("random_hash", random_hash, "The hash of a random number below size, by hash_type or the configured one.").args(SIZE),
@@ -83,7 +83,7 @@ pub(super) const MODULE: Module = Module {
 };
 
 fn opts_pkg(call: &mut Call<'_>) -> Result {
-    let mut opts = call.ctx.opts.clone();
+    let mut opts = Map::clone(&call.ctx.opts);
     opts.set("grains", Map::clone(&call.ctx.grains));
     Ok(opts.into())
 }

@@ -240,7 +240,7 @@ fn with_data() -> Context {
         grains: Arc::new(
             map! {"os" => "Debian", "os_family" => "Debian", "id" => "t1", "num_cpus" => 2},
         ),
-        opts: map! {"id" => "t1", "host.a" => 1},
+        opts: Arc::new(map! {"id" => "t1", "host.a" => 1}),
         ..Context::default()
     }
 }
@@ -334,7 +334,7 @@ fn values_are_neither_lines_nor_options() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file").to_string_lossy().into_owned();
     let ctx = Context {
-        opts: map! {"hosts.file" => file.as_str()},
+        opts: Arc::new(map! {"hosts.file" => file.as_str()}),
         ..Context::default()
     };
     let touch = format!("--upload-pack=touch {file};");

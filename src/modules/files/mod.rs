@@ -27,7 +27,7 @@ use halite_wire::{Map, Value};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Maximum size of content kept in memory.
 pub const MAX_CONTENT: u64 = 256 << 20;
@@ -283,9 +283,24 @@ pub fn hash_file(path: &Path, kind: HashType) -> io::Result<String> {
 }
 
 /// A file server for this host's `file_roots` (`salt/fileserver/__init__.py FSChan`).
+/// The options of the last file server: a run makes several for each file, all with the same configuration.
+static LAST_OPTIONS: Mutex<Option<(Arc<Map>, FileServerOptions)>> = Mutex::new(None);
+
+fn local_options(opts: &Arc<Map>) -> Result<FileServerOptions> {
+    let mut last = LAST_OPTIONS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((known, options)) = &*last
+        && Arc::ptr_eq(known, opts)
+    {
+        return Ok(options.clone());
+    }
+    let options =
+        FileServerOptions::of_minion(opts).map_err(|e| FileError::Answer(e.to_string()))?;
+    *last = Some((opts.clone(), options.clone()));
+    Ok(options)
+}
+
 fn local_server(ctx: &Context) -> Result<FileServer> {
-    let bad = |e: &dyn fmt::Display| FileError::Answer(e.to_string());
-    let mut options = FileServerOptions::of_minion(&ctx.opts).map_err(|e| bad(&e))?;
+    let mut options = local_options(&ctx.opts)?;
     options.cachedir.clone_from(&ctx.cachedir);
     // A state applied right after an edit must see the new file.
     Ok(FileServer::new(&options.uncached()))

@@ -19,10 +19,10 @@ fn place() -> Place {
     let ctx = Context {
         id: "m1".into(),
         cachedir: dir.path().join("cache"),
-        opts: halite_wire::map! {
+        opts: std::sync::Arc::new(halite_wire::map! {
             "file_client" => "local", "hash_type" => "sha256",
             "file_roots" => halite_wire::map! {"base" => base},
-        },
+        }),
         ..Context::default()
     };
     Place {

@@ -102,7 +102,7 @@ pub(super) fn top(call: &mut Call<'_>) -> Result {
         true => name,
         false => format!("salt://{name}"),
     };
-    session.ctx.opts.set("state_top", url);
+    std::sync::Arc::make_mut(&mut session.ctx.opts).set("state_top", url);
     let matches = ready!(call, session.matches());
     run_matches(call, &session, &matches)
 }

@@ -102,12 +102,12 @@ impl Session {
         let mut ctx = call.ctx.clone();
         let client = Rc::new(FileClient::new(&ctx).map_err(CallError::from)?);
         if let Some(local) = text_of(call, "localconfig") {
-            override_options(&mut ctx.opts, Path::new(&local))?;
+            override_options(Arc::make_mut(&mut ctx.opts), Path::new(&local))?;
         }
-        merge_master_options(&mut ctx.opts, &client)?;
+        merge_master_options(Arc::make_mut(&mut ctx.opts), &client)?;
         for key in ["saltenv", "pillarenv"] {
             if let Some(env) = text_of(call, key) {
-                ctx.opts.set(key, env);
+                Arc::make_mut(&mut ctx.opts).set(key, env);
             }
         }
         let saltenv = ctx.opts.str("saltenv").map(str::to_owned);
@@ -125,9 +125,9 @@ impl Session {
             Value::Nil => ctx.opts.get("test").is_some_and(Value::truthy),
             given => given.truthy(),
         };
-        ctx.opts.set("test", test);
+        Arc::make_mut(&mut ctx.opts).set("test", test);
         let masterless = ctx.job.as_ref().and_then(|job| job.str("tgt")) == Some("salt-call");
-        ctx.opts.set(
+        Arc::make_mut(&mut ctx.opts).set(
             "__cli",
             if masterless {
                 "salt-call"

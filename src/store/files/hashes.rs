@@ -155,7 +155,9 @@ impl Hashes {
     fn compute(&mut self, file: &File) -> io::Result<String> {
         self.read += 1;
         let mut hasher = self.kind.hasher();
-        let mut chunk = vec![0; CHUNK];
+        // Most files are far smaller than a chunk, which would be zeroed for each.
+        let size = file.metadata().map_or(CHUNK as u64, |meta| meta.len() + 1);
+        let mut chunk = vec![0; size.min(CHUNK as u64) as usize];
         let mut at = 0;
         loop {
             match file.read_at(&mut chunk, at) {

@@ -106,7 +106,7 @@ impl Salt {
         let ctx = Context {
             id,
             grains: Arc::new(grains),
-            opts,
+            opts: std::sync::Arc::new(opts),
             cachedir: self.cachedir.clone(),
             master,
             ..Context::default()

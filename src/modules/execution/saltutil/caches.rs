@@ -97,7 +97,7 @@ pub(super) fn regen_keys(call: &mut Call<'_>) -> Result {
     for entry in entries.flatten() {
         let _ = fs::remove_file(entry.path());
     }
-    let mut own = opts.clone();
+    let mut own = Map::clone(opts);
     for key in ["conf_file", "__role"] {
         own.remove(key);
     }
@@ -130,7 +130,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let ctx = Context {
             cachedir: dir.path().to_owned(),
-            opts: halite_wire::map! {"cache_jobs" => true},
+            opts: std::sync::Arc::new(halite_wire::map! {"cache_jobs" => true}),
             ..Context::default()
         };
         let jid = "20260101000000000001";

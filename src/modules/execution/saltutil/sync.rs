@@ -331,9 +331,9 @@ mod tests {
         let base = vec![roots.to_string_lossy().into_owned()];
         let ctx = Context {
             cachedir: dir.path().join("cache"),
-            opts: map! {
+            opts: std::sync::Arc::new(map! {
                 "file_client" => "local", "file_roots" => map! {"base" => base}, "clean_dynamic_modules" => true,
-            },
+            }),
             ..Context::default()
         };
         Place { dir, ctx }
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn master_types_are_rejected_below_a_master() {
         let mut place = place();
-        place.ctx.opts.set("file_client", "remote");
+        std::sync::Arc::make_mut(&mut place.ctx.opts).set("file_client", "remote");
         let synced = run(&place, "saltutil.sync_pillar", Map::new());
         let want = "ERROR: Pillar modules can only be synced to masterless minions";
         assert_eq!(synced, want.into());

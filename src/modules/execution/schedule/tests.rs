@@ -4,10 +4,10 @@ use halite_wire::map;
 
 fn ctx(dir: &tempfile::TempDir) -> Context {
     Context {
-        opts: map! {
+        opts: std::sync::Arc::new(map! {
             "conf_file" => dir.path().join("minion").to_string_lossy().as_ref(),
             "default_include" => "minion.d/*.conf", "sock_dir" => "/nonexistent",
-        },
+        }),
         ..Context::default()
     }
 }
