@@ -148,8 +148,9 @@ fn one(call: &mut Call<'_>, session: &Session, low: Map) -> Result {
     if let Some(why) = why_not(&session.ctx, &low) {
         return compiler_error(vec![why]).into_return(call);
     }
-    if low.str("name").is_none() {
-        let name = low.get("name").unwrap_or(&Value::Nil);
+    // Stock lets `None` pass.
+    let name = low.get("name").unwrap_or(&Value::Nil);
+    if !matches!(name, Value::Str(_) | Value::Nil) {
         let why = format!(
             "ID '{}' is not formed as a string, but is a {}",
             python::str(name),

@@ -286,6 +286,10 @@ fn absent(s: &mut State<'_, '_>) -> Result {
     let kwargs = s.kwargs.clone();
     match s.salt_with("pkg.del_repo", vec![repo.as_str().into()], kwargs) {
         Ok(_) => {}
+        // An entry that differs in its architectures only is another one.
+        Err(CallError::Command(text)) if text.ends_with("doesn't exist in the sources.list(s)") => {
+            return Ok(StateOutcome::good(format!("Package repo {name} is absent")));
+        }
         Err(CallError::Command(text) | CallError::Invocation(text)) => {
             return Ok(StateOutcome::bad(text));
         }

@@ -296,6 +296,13 @@ fn change(call: &Call<'_>, entry: &mut Entry, wanted: &Line, wishes: EntryOption
                 None => {}
             }
             section.set("Signed-By", wanted.signedby.as_str());
+            // The same address with or without a slash at its end: as it was given last.
+            let uris = section.get("URIs").unwrap_or_default();
+            let same = |uri: &str| uri.trim_end_matches('/') == wanted.uri.trim_end_matches('/');
+            let uris = uris.split_whitespace();
+            let uris = uris.map(|uri| if same(uri) { wanted.uri.as_str() } else { uri });
+            let uris = uris.collect::<Vec<_>>().join(" ");
+            section.set("URIs", uris);
             match trusted {
                 Some(Some(yes)) => section.set("Trusted", if yes { "yes" } else { "no" }),
                 Some(None) => section.remove("Trusted"),
