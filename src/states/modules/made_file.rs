@@ -187,8 +187,7 @@ impl Managed {
         }
         let exists = !is_new && Path::new(&real).is_file();
         let mut found = look(s, exists.then_some(real.as_str()))?;
-        // As in stock: the link is gone before it could be seen as something else.
-        if is_new && s.test && self.what != PRIVATE_KEY {
+        if is_new && self.what != PRIVATE_KEY {
             found.changes.set("replaced", name.as_str());
         }
         let settled = trial.get("result").is_some_and(Value::truthy)

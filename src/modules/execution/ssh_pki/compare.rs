@@ -1,6 +1,6 @@
 //! What differs between a certificate and what it is to be.
 
-use super::cert::Fields;
+use super::cert::{CertType, Fields};
 use super::keys::load_cert;
 use super::source::LoadError;
 use super::{issue, policy, values};
@@ -42,7 +42,7 @@ pub fn certificate(
     let mut merged = args.clone();
     policy::merge(policy, &mut merged)?;
     let remaining = match remaining {
-        Value::Nil if merged.get("cert_type").is_some_and(|t| t.is_str("host")) => HOST_REMAINING,
+        Value::Nil if current.cert_type == CertType::Host => HOST_REMAINING,
         Value::Nil => USER_REMAINING,
         given => values::seconds(given)?,
     };

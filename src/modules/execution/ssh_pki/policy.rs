@@ -144,6 +144,8 @@ fn merge_times(policy: &mut Map, args: &mut Map) -> Result<()> {
         (asked, _) => asked.or(usual),
     };
     let Some(seconds) = seconds else {
+        // As in stock: a beginning counts only together with a length.
+        args.remove("not_before");
         return Ok(());
     };
     match begin {
@@ -244,4 +246,93 @@ fn without_key(mut policy: Map) -> Result<Map> {
         policy.set("signing_public_key", Value::Bytes(text));
     }
     Ok(policy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(json: &str) -> Map {
+        let value: Value = halite_wire::json::parse(json.as_bytes()).unwrap();
+        value.into_map().unwrap()
+    }
+
+    /// The arguments after a policy was put over them.
+    fn merged(policy: &str, args: &str) -> Map {
+        let mut args = value(args);
+        merge(value(policy), &mut args).unwrap();
+        args
+    }
+
+    #[test]
+    fn principals_are_a_part_of_the_allowed_ones() {
+        let names = |policy: &str, args: &str| {
+            let merged = merged(policy, args);
+            assert!(!merged.contains("all_principals"), "{policy} {args}");
+            merged.get("valid_principals").unwrap().str_list()
+        };
+        let allowed = r#"{"allowed_valid_principals": ["a", "b"]}"#;
+        for (args, granted) in [
+            ("{}", "a b"),
+            (r#"{"all_principals": true}"#, "a b"),
+            (r#"{"valid_principals": ["b", "z"]}"#, "b"),
+            (r#"{"valid_principals": "a"}"#, "a"),
+            (r#"{"valid_principals": ["z"]}"#, "a b"),
+            (
+                r#"{"valid_principals": ["b", "z"], "all_principals": true}"#,
+                "b",
+            ),
+        ] {
+            assert_eq!(names(allowed, args).join(" "), granted, "{args}");
+        }
+        let usual =
+            r#"{"allowed_valid_principals": ["a", "b"], "default_valid_principals": ["a"]}"#;
+        assert_eq!(names(usual, "{}"), ["a"]);
+        assert_eq!(names(usual, r#"{"all_principals": true}"#), ["a", "b"]);
+        // Here stock makes a certificate for everybody.
+        let nobody = r#"{"valid_principals": []}"#;
+        let asked = r#"{"valid_principals": ["a"], "all_principals": true}"#;
+        assert!(names(nobody, asked).is_empty());
+    }
+
+    #[test]
+    fn extensions_are_fixed_or_allowed() {
+        let policy = r#"{"extensions": {"f": "1"}, "default_extensions": {"d": "1", "f": "2"},
+            "allowed_extensions": ["x"]}"#;
+        let asked = r#"{"extensions": {"x": "1", "y": "1", "d": "9", "f": "9"}}"#;
+        let merged = merged(policy, asked);
+        let expected = value(r#"{"d": "1", "f": "1", "x": "1"}"#);
+        assert_eq!(merged.get("extensions"), Some(&expected.into()));
+        assert!(!merged.contains("default_extensions"));
+    }
+
+    #[test]
+    fn nothing_is_valid_for_longer_than_allowed() {
+        let begin = r#""not_before": "2025-01-01 00:00:00""#;
+        let until = |policy: &str, args: &str| {
+            let merged = merged(policy, &format!("{{{begin}{args}}}"));
+            merged.str("not_after").map(|when| when[11..].to_owned())
+        };
+        let both = r#"{"ttl": "1h", "max_ttl": "2h"}"#;
+        assert_eq!(until(both, "").unwrap(), "01:00:00");
+        assert_eq!(until(both, r#", "ttl": "90m""#).unwrap(), "01:30:00");
+        assert_eq!(until(both, r#", "ttl": "5h""#).unwrap(), "02:00:00");
+        let late = r#", "not_after": "2030-01-01 00:00:00""#;
+        assert_eq!(until(both, late).unwrap(), "02:00:00");
+        assert_eq!(until(r#"{"ttl": "1h"}"#, late).unwrap(), "01:00:00");
+        assert_eq!(until(r#"{"key_id": "x"}"#, late).unwrap(), "00:00:00");
+        // Without a beginning, the length counts from now.
+        let now = merged(both, r#"{"not_after": "2999-01-01 00:00:00"}"#);
+        assert_eq!(now.get("ttl"), Some(&Value::Float(7200.0)));
+        assert!(!now.contains("not_after"));
+    }
+
+    #[test]
+    fn everything_else_is_fixed() {
+        let merged = merged(
+            r#"{"cert_type": "host", "minions": "www*"}"#,
+            r#"{"cert_type": "user"}"#,
+        );
+        assert_eq!(merged, value(r#"{"cert_type": "host"}"#));
+    }
 }
