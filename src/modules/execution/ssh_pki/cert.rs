@@ -123,8 +123,11 @@ impl Cert {
         reader.string()?;
         let signer = PublicKey::from_blob(reader.string()?)?;
         let signed = blob.get(..blob.len().checked_sub(reader.0.len())?)?;
-        let signature = reader.string()?.to_vec();
+        let signature = reader.string()?;
         reader.end()?;
+        if !is_usual(signer.kind, Reader(signature).string()?) {
+            return None;
+        }
         Some(Cert {
             content: Content {
                 key,
@@ -139,7 +142,7 @@ impl Cert {
             },
             signer,
             signed: signed.to_vec(),
-            signature,
+            signature: signature.to_vec(),
         })
     }
 
@@ -210,6 +213,12 @@ impl Cert {
     }
 }
 
+/// Whether keys of a kind make signatures of this name.
+fn is_usual(kind: Kind, name: &[u8]) -> bool {
+    let is_new = |name: &[u8]| [RSA_SHA512.as_bytes(), RSA_SHA256.as_bytes()].contains(&name);
+    name == kind.name().as_bytes() || (matches!(kind, Kind::Rsa) && is_new(name))
+}
+
 fn kind_name(content: &Content) -> String {
     format!("{}{SUFFIX}", content.key.kind.name())
 }
@@ -274,7 +283,7 @@ fn signature(key: &PKeyRef<Private>, kind: Kind, data: &[u8]) -> Result<Vec<u8>,
 
 #[cfg(test)]
 mod tests {
-    use super::super::keys::load_cert;
+    use super::super::identity::load_cert;
     use super::*;
     use crate::execution::x509::keys::generate;
 

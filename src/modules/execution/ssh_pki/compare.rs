@@ -1,7 +1,7 @@
 //! What differs between a certificate and what it is to be.
 
 use super::cert::{CertType, Fields};
-use super::keys::load_cert;
+use super::identity::load_cert;
 use super::source::LoadError;
 use super::{issue, policy, values};
 use crate::execution::declare::Result;

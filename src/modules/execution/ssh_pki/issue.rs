@@ -1,7 +1,8 @@
 //! Certificates that are signed here.
 
 use super::cert::{Cert, CertType, Content};
-use super::keys::{self, PublicKey};
+use super::identity::load_public;
+use super::keys::PublicKey;
 use super::{private, values};
 use crate::context::CallError;
 use crate::execution::command_helpers::rewrite;
@@ -105,13 +106,13 @@ pub fn draft(args: &Map, signs: bool) -> Result<Draft> {
         signer = Some(PublicKey::of(&key)?);
         signing_key = Some(key);
     } else if let Some(from) = given(REMOTE) {
-        signer = Some(keys::load_public(from)?);
+        signer = Some(load_public(from)?);
     }
     let serial = values::serial(get("serial_number"))?;
     let key = if given("private_key").is_some() {
         PublicKey::of(&*private("private_key", "private_key_passphrase")?)?
     } else if let Some(from) = given("public_key") {
-        keys::load_public(from)?
+        load_public(from)?
     } else {
         return Err(CallError::Invocation(
             "Need public_key or private_key to derive public key to sign".to_owned(),

@@ -1,14 +1,9 @@
-//! Public keys, and the text that OpenSSH has them in.
+//! Public keys.
 
-use super::cert::{self, Cert};
-use super::source::{self, LoadError, Loaded};
 use super::wire::{Reader, Writer, string};
 use crate::execution::declare::Result;
 use crate::execution::x509::keys::failed;
 use crate::execution::x509::source::to_base64;
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use halite_wire::Value;
 use openssl::bn::BigNumContext;
 use openssl::ec::{EcGroup, EcKey, EcKeyRef, EcPoint, PointConversionForm};
 use openssl::error::ErrorStack;
@@ -101,7 +96,7 @@ impl Kind {
     }
 
     /// Its class in Python.
-    fn class(self) -> &'static str {
+    pub fn class(self) -> &'static str {
         match self {
             Kind::Rsa => "RSAPublicKey",
             Kind::Ec(_) => "ECPublicKey",
@@ -239,63 +234,4 @@ impl PublicKey {
 /// The text of a key or certificate.
 pub fn line(kind: &str, blob: &[u8]) -> String {
     format!("{kind} {}", to_base64(blob))
-}
-
-/// A key, or a certificate of one.
-pub enum Identity {
-    /// A key.
-    Key(PublicKey),
-    /// A certificate.
-    Cert(Box<Cert>),
-}
-
-/// Loads the text of a public key or a certificate.
-fn identity(from: &Value, fault: &'static str) -> Loaded<Identity> {
-    let fault = LoadError::Format(fault);
-    let bytes = source::bytes(from)?;
-    let is_blank = |b: &u8| b.is_ascii_whitespace();
-    let mut words = bytes.splitn(2, |b| matches!(b, b' ' | b'\t'));
-    let (Some(kind), Some(rest)) = (words.next(), words.next()) else {
-        return Err(fault);
-    };
-    let rest = rest.trim_ascii_start();
-    let encoded = rest.split(is_blank).next().unwrap_or_default();
-    if kind.is_empty() || kind.iter().any(is_blank) || encoded.is_empty() {
-        return Err(fault);
-    }
-    let (plain, is_cert) = match kind.strip_suffix(cert::SUFFIX.as_bytes()) {
-        Some(plain) => (plain, true),
-        None => (kind, false),
-    };
-    let known = Kind::named(plain).ok_or_else(|| LoadError::unsupported("key type", kind))?;
-    let blob = STANDARD.decode(encoded).map_err(|_| fault.clone())?;
-    let found = if is_cert {
-        Cert::read(known, &blob).map(|cert| Identity::Cert(Box::new(cert)))
-    } else {
-        let key = PublicKey::from_blob(&blob).filter(|key| key.kind.name() == known.name());
-        key.map(Identity::Key)
-    };
-    found.ok_or(fault)
-}
-
-/// Loads a public key, which may be that of a certificate.
-///
-/// # Errors
-/// It is none.
-pub fn load_public(from: &Value) -> Loaded<PublicKey> {
-    match identity(from, "Could not load OpenSSH public key.")? {
-        Identity::Key(key) => Ok(key),
-        Identity::Cert(cert) => Ok(cert.content.key),
-    }
-}
-
-/// Loads a certificate.
-///
-/// # Errors
-/// It is none.
-pub fn load_cert(from: &Value) -> Loaded<Cert> {
-    match identity(from, "Could not load OpenSSH certificate.")? {
-        Identity::Cert(cert) => Ok(*cert),
-        Identity::Key(key) => Err(LoadError::NotCertificate(key.kind.class())),
-    }
 }

@@ -5,6 +5,7 @@
 mod cert;
 pub mod compare;
 mod create;
+mod identity;
 mod issue;
 mod keys;
 pub mod policy;
@@ -17,7 +18,7 @@ mod wire;
 use super::declare::{Arg, Function, Module};
 use crate::args;
 
-pub use keys::{Kind, load_public};
+pub use identity::load_public;
 
 const CREATE: &[Arg] = args![
     ca_server = None,

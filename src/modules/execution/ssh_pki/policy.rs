@@ -1,8 +1,9 @@
 //! Signing policies, and certificates that another minion signs.
 
 use super::cert::Cert;
+use super::identity::{load_cert, load_public};
 use super::issue::local;
-use super::keys::{self, PublicKey};
+use super::keys::PublicKey;
 use super::{private, values};
 use crate::execution::declare::Result;
 use crate::execution::signing::Policies;
@@ -181,14 +182,14 @@ pub fn remote(call: &mut Call<'_>, server: &Value, policy: &Value, mut args: Map
         Some(from) => Some(PublicKey::of(&*private::load(&from, pass.as_deref())?)?),
         None => {
             let from = args.get("public_key").filter(|v| v.truthy());
-            from.map(keys::load_public).transpose()?
+            from.map(load_public).transpose()?
         }
     };
     if let Some(key) = key {
         args.set("public_key", key.text()?);
     }
     let data = POLICIES.ask(call, server, policy, args, false)?;
-    keys::load_cert(&data).map_err(|_| {
+    load_cert(&data).map_err(|_| {
         CallError::Command(format!(
             "ca_server did not return a certificate: {}",
             python::str(&data)
@@ -215,10 +216,13 @@ pub fn sign_remote(call: &mut Call<'_>) -> Result {
         without_key(policy).map(Value::from)
     } else {
         let mut args = call.arg("kwargs").as_map().cloned().unwrap_or_default();
-        // Which key signs, and where copies go, is not for others to say (in stock it is).
+        // Which key signs, and where copies go, is not for others to say (in stock it is), nor do they get to know which
+        // private keys are here.
         for name in [
             "ca_server",
             "signing_policy",
+            "private_key",
+            "private_key_passphrase",
             "signing_private_key",
             "signing_private_key_passphrase",
             "copypath",
@@ -333,6 +337,7 @@ mod tests {
             r#"{"cert_type": "host", "minions": "www*"}"#,
             r#"{"cert_type": "user"}"#,
         );
-        assert_eq!(merged, value(r#"{"cert_type": "host"}"#));
+        assert_eq!(merged.str("cert_type"), Some("host"));
+        assert!(!merged.contains("minions"));
     }
 }

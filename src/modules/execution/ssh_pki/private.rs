@@ -23,8 +23,6 @@ const NO_CIPHER: &str = "none";
 const DERIVATION: &str = "bcrypt";
 /// Blocks of keys that are not encrypted.
 const BLOCK: usize = 8;
-/// What new keys are encrypted with.
-const NEW: &Encryption = &CIPHERS[0];
 const NEW_SALT: usize = 16;
 const NEW_ROUNDS: u32 = 16;
 /// More rounds than anybody waits for: a key could ask for hours of work.
@@ -39,7 +37,8 @@ struct Encryption {
     is_tagged: bool,
 }
 
-const CIPHERS: [Encryption; 3] = [
+/// The first of them is for new keys.
+static CIPHERS: [Encryption; 3] = [
     Encryption {
         name: "aes256-ctr",
         cipher: Cipher::aes_256_ctr,
@@ -104,11 +103,11 @@ pub fn load(from: &Value, passphrase: Option<&str>) -> Loaded<PKey<Private>> {
     let bytes = source::bytes(from)?;
     let blob = unarmoured(&bytes).ok_or(NOT_PRIVATE)?;
     let outer = Outer::read(&blob).ok_or(NOT_PRIVATE)?;
-    let private = match (outer.cipher == NO_CIPHER.as_bytes(), passphrase) {
-        (true, Some(_)) => return Err(LoadError::NotEncrypted),
-        (true, None) => outer.private.to_vec(),
-        (false, None) => return Err(LoadError::NoPassphrase),
-        (false, Some(passphrase)) => outer.decrypt(passphrase)?,
+    let private = match (outer.encryption()?, passphrase) {
+        (None, Some(_)) => return Err(LoadError::NotEncrypted),
+        (None, None) => outer.private.to_vec(),
+        (Some(_), None) => return Err(LoadError::NoPassphrase),
+        (Some(encryption), Some(passphrase)) => outer.decrypt(encryption, passphrase)?,
     };
     let mut reader = Reader(&private);
     let checks = reader.u32().zip(reader.u32());
@@ -167,11 +166,19 @@ impl Outer<'_> {
         })
     }
 
-    fn decrypt(&self, passphrase: &str) -> Loaded<Vec<u8>> {
+    /// How it is encrypted, if it is.
+    fn encryption(&self) -> Loaded<Option<&'static Encryption>> {
+        if self.cipher == NO_CIPHER.as_bytes() {
+            return Ok(None);
+        }
         let mut all = CIPHERS.iter();
-        let encryption = all
-            .find(|one| one.name.as_bytes() == self.cipher)
-            .ok_or_else(|| LoadError::unsupported("cipher", self.cipher))?;
+        match all.find(|one| one.name.as_bytes() == self.cipher) {
+            Some(encryption) => Ok(Some(encryption)),
+            None => Err(LoadError::unsupported("cipher", self.cipher)),
+        }
+    }
+
+    fn decrypt(&self, encryption: &Encryption, passphrase: &str) -> Loaded<Vec<u8>> {
         if self.derivation != DERIVATION.as_bytes() {
             return Err(LoadError::unsupported("KDF", self.derivation));
         }
@@ -284,11 +291,12 @@ pub fn encode(key: &PKeyRef<Private>, passphrase: Option<&str>) -> Result<String
             let salt: [u8; NEW_SALT] = rand::random();
             let mut options = Writer::default();
             options.string(salt).u32(NEW_ROUNDS);
-            outer.string(NEW.name).string(DERIVATION).string(options.0);
-            let keys = NEW
+            let [new, ..] = &CIPHERS;
+            outer.string(new.name).string(DERIVATION).string(options.0);
+            let keys = new
                 .derive(passphrase, &salt, NEW_ROUNDS)
                 .ok_or_else(|| CallError::raised("ValueError", "The passphrase cannot be used."))?;
-            let encrypted = NEW.run(symm::Mode::Encrypt, &keys, &private);
+            let encrypted = new.run(symm::Mode::Encrypt, &keys, &private);
             private = encrypted.map_err(failed)?;
         }
     }

@@ -1,7 +1,8 @@
 //! Functions that tell what is in a key or certificate.
 
 use super::cert::{Cert, Fields};
-use super::keys::{PublicKey, load_cert, load_public};
+use super::identity::{load_cert, load_public};
+use super::keys::PublicKey;
 use super::{policy, private, values};
 use crate::execution::declare::Result;
 use crate::execution::x509::keys::{digest, kind, size};
