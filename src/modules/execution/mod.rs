@@ -79,8 +79,10 @@ mod selinux;
 mod service;
 mod shadow;
 mod shell;
+mod signing;
 mod slsutil;
 mod ssh;
+pub mod ssh_pki;
 mod status;
 mod supervisord;
 mod sys;
@@ -179,6 +181,7 @@ const MODULES: &[Module] = &[
     shadow::MODULE,
     slsutil::MODULE,
     ssh::MODULE,
+    ssh_pki::MODULE,
     schedule::MODULE,
     status::MODULE,
     supervisord::MODULE,

@@ -30,6 +30,7 @@ mod keyboard;
 mod kmod;
 mod locale;
 mod lvm;
+mod made_file;
 mod module;
 mod mount;
 mod mysql;
@@ -49,6 +50,7 @@ mod selinux;
 mod service;
 mod ssh_auth;
 mod ssh_known_hosts;
+mod ssh_pki;
 mod supervisord;
 mod sysctl;
 mod test;
@@ -132,6 +134,7 @@ const MODULES: &[StateModule] = &[
     service::MODULE,
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
+    ssh_pki::MODULE,
     supervisord::MODULE,
     sysctl::MODULE,
     test::MODULE,

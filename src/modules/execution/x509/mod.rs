@@ -30,8 +30,11 @@ use super::declare::{Function, Module};
 use crate::args;
 
 pub use crl::revocations;
+pub(super) use der::show_time;
 pub use pem::put as put_file;
 pub use policy::shorten;
+pub(super) use values::serial_number as serial_bytes;
+pub(super) use values::{attribute_error, in_seconds, now, time_under};
 
 pub(super) const MODULE: Module = Module {
     name: "x509",
@@ -268,13 +271,13 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 }
 
 /// Bytes as certificates are shown.
-fn pretty(bytes: &[u8]) -> String {
+pub(super) fn pretty(bytes: &[u8]) -> String {
     let shown: Vec<String> = bytes.iter().map(|b| format!("{b:02X}")).collect();
     shown.join(":")
 }
 
 /// A number in the same form.
-fn pretty_number(bytes: &[u8]) -> String {
+pub(super) fn pretty_number(bytes: &[u8]) -> String {
     match der::unsigned(bytes) {
         zero if zero.is_empty() => "00".to_owned(),
         digits => pretty(&digits),

@@ -6,50 +6,15 @@ use super::keys::{self, PublicKey};
 use super::request::Csr;
 use super::tables::{ATTRIBUTES, LONG_NAMES};
 use crate::execution::declare::Result;
+use crate::execution::signing::Policies;
 use crate::execution::{Call, CallError, python};
 use halite_wire::{Map, Value, map};
 use openssl::pkey::{PKey, Private};
 
-/// Seconds to wait for another minion.
-const TIMEOUT: i64 = 60;
-
-/// A policy of this minion; empty if there is none of this name.
-///
-/// # Errors
-/// As `config.get`.
-fn own(call: &mut Call<'_>, name: &Value) -> Result<Map> {
-    const KEY: &str = "x509_signing_policies";
-    if name.is_nil() {
-        return Ok(Map::new());
-    }
-    let name = python::str(name);
-    let under = |all: Option<&Value>| {
-        let policy = all.and_then(Value::as_map)?.get(&name)?;
-        policy.truthy().then(|| policy.clone())
-    };
-    let policy = match under(call.ctx.pillar.get(KEY)) {
-        Some(policy) => Some(policy),
-        None => {
-            let all = call.salt(
-                "config.get",
-                vec![KEY.into(), Map::new().into()],
-                Map::new(),
-            )?;
-            under(Some(&all))
-        }
-    };
-    Ok(match policy {
-        Some(Value::Map(policy)) => policy,
-        Some(Value::Array(list)) => {
-            let mut whole = Map::new();
-            for (key, value) in list.iter().filter_map(Value::as_map).flat_map(Map::iter) {
-                whole.set(python::str(key), value.clone());
-            }
-            whole
-        }
-        _ => Map::new(),
-    })
-}
+const POLICIES: Policies = Policies {
+    key: "x509_signing_policies",
+    function: "x509.sign_remote_certificate",
+};
 
 /// Gives keywords their short names.
 pub fn shorten(args: &mut Map) {
@@ -68,9 +33,9 @@ pub fn shorten(args: &mut Map) {
 pub fn shown(call: &mut Call<'_>, name: Option<&Value>, server: Option<&Value>) -> Result<Map> {
     let name = name.cloned().unwrap_or_default();
     let mut policy = match server {
-        None => own(call, &name)?,
+        None => POLICIES.own(call, &name)?,
         Some(server) => {
-            let answer = ask(call, server, &name, Map::new(), true)?;
+            let answer = POLICIES.ask(call, server, &name, Map::new(), true)?;
             let mut policy = answer.into_map().unwrap_or_default();
             if let Some(from) = policy.get("signing_cert") {
                 let pem = cert::load(from, None)?.cert.pem();
@@ -120,53 +85,11 @@ pub fn merge(policy: &Map, args: &mut Map) {
 /// The policy of a call with its values over the arguments.
 ///
 /// # Errors
-/// As [`own`].
+/// As [`Policies::own`].
 pub fn apply(call: &mut Call<'_>, name: &Value, args: &mut Map) -> Result<()> {
-    let policy = own(call, name)?;
+    let policy = POLICIES.own(call, name)?;
     merge(&policy, args);
     Ok(())
-}
-
-fn ask(
-    call: &mut Call<'_>,
-    server: &Value,
-    policy: &Value,
-    args: Map,
-    only_policy: bool,
-) -> Result<Value> {
-    let arg: Vec<Value> = vec![policy.clone(), args.into(), only_policy.into()];
-    let answer = call.salt(
-        "publish.publish",
-        vec![server.clone(), "x509.sign_remote_certificate".into()],
-        map! {"arg" => arg, "timeout" => TIMEOUT},
-    )?;
-    if !answer.truthy() {
-        return Err(CallError::Invocation(
-            "ca_server did not respond. Salt master must permit peers to call the sign_remote_certificate function."
-                .to_owned(),
-        ));
-    }
-    let returns = answer.into_map().unwrap_or_default();
-    let one = returns
-        .0
-        .into_iter()
-        .next()
-        .map(|(_, one)| one)
-        .unwrap_or_default();
-    let Some(one) = one.as_map().filter(|m| m.contains("data")) else {
-        log::error!(
-            "Received invalid return value from ca_server: {}",
-            python::str(&one)
-        );
-        let text = "Received invalid return value from ca_server. See minion log for details";
-        return Err(CallError::Command(text.to_owned()));
-    };
-    let errors = one.get("errors").map(Value::str_list).unwrap_or_default();
-    if !errors.is_empty() {
-        let text = format!("ca_server reported errors:\n{}", errors.join("\n"));
-        return Err(CallError::Command(text));
-    }
-    Ok(one.get("data").cloned().unwrap_or_default())
 }
 
 /// A certificate that another minion signs, with the private key that it is for, if that is known.
@@ -196,7 +119,7 @@ pub fn remote(
         let der = Csr::load(from)?.0.der;
         args.set("csr", Value::Bytes(der));
     }
-    let data = ask(call, server, policy, args, false)?;
+    let data = POLICIES.ask(call, server, policy, args, false)?;
     let cert = cert::load(&data, None).map_err(|_| {
         CallError::Command(format!(
             "ca_server did not return a certificate: {}",
@@ -213,7 +136,7 @@ pub fn sign_remote(call: &mut Call<'_>) -> Result {
             map! {"data" => Value::Nil, "errors" => vec![Value::from(why)]},
         ))
     };
-    let mut policy = match for_remote(call) {
+    let mut policy = match POLICIES.for_remote(call) {
         Ok(Ok(policy)) => policy,
         Ok(Err(why)) => return refused(why.to_owned()),
         Err(fault) => {
@@ -243,57 +166,5 @@ pub fn sign_remote(call: &mut Call<'_>) -> Result {
         }
         .into()),
         Err(fault) => refused(fault.message().to_owned()),
-    }
-}
-
-/// The policy that a minion asks for, if it may have it.
-fn for_remote(call: &mut Call<'_>) -> Result<Result<Map, &'static str>> {
-    let name = call.arg("signing_policy").clone();
-    let mut policy = own(call, &name)?;
-    if policy.is_empty() {
-        return Ok(Err(
-            "signing_policy must be specified and defined on signing minion",
-        ));
-    }
-    if let Some(minions) = policy.remove("minions") {
-        let Some(asking) = call.bound.kwargs.get("__pub_id").cloned() else {
-            return Ok(Err("minion sending this request could not be identified"));
-        };
-        if !is_meant(call, &minions, &asking)? {
-            return Ok(Err("minion not permitted to use specified signing policy"));
-        }
-    }
-    Ok(Ok(policy))
-}
-
-/// Whether a target means a minion.
-fn is_meant(call: &mut Call<'_>, target: &Value, minion: &Value) -> Result<bool> {
-    if !python::str(target).contains('@') {
-        let matches = call.salt(
-            "match.glob",
-            vec![target.clone(), minion.clone()],
-            Map::new(),
-        )?;
-        return Ok(matches.truthy());
-    }
-    // Only the master knows what the other minion's grains are.
-    let arg: Vec<Value> = vec![target.clone(), minion.clone()];
-    let answer = call.salt(
-        "publish.runner",
-        vec!["match.compound_matches".into()],
-        map! {"arg" => arg},
-    )?;
-    if answer.is_nil() {
-        return Err(CallError::Command(
-            "Could not check minion match for compound expression. Is this minion allowed to run \
-             `match.compound_matches` on the master?"
-                .to_owned(),
-        ));
-    }
-    match answer.as_map().and_then(|m| m.get("res")) {
-        Some(res) => Ok(res == minion),
-        None => Err(CallError::Command(
-            "Invalid return value of match.compound_matches.".to_owned(),
-        )),
     }
 }

@@ -102,7 +102,15 @@ pub fn in_days(days: &Value) -> Result<i64> {
             )));
         }
     };
-    let when = now() as f64 + days * DAY;
+    in_seconds(days * DAY)
+}
+
+/// Seconds in a number of seconds from now.
+///
+/// # Errors
+/// It is too large.
+pub fn in_seconds(seconds: f64) -> Result<i64> {
+    let when = now() as f64 + seconds;
     if (-LAST..=LAST).contains(&when) {
         Ok(when as i64)
     } else {

@@ -1,6 +1,7 @@
 //! `certificate_managed`.
 
-use super::{Found, Managed, only, split, with};
+use super::super::made_file::{Found, Managed, only, split, with};
+use super::MODULE_NAME;
 use crate::declare::{Result, State};
 use halite_modules::execution::python;
 use halite_modules::execution::x509::{compare, shorten};
@@ -62,6 +63,7 @@ pub(super) fn managed(s: &mut State<'_, '_>) -> Result {
     }
     let managed = Managed {
         what: "certificate",
+        module: MODULE_NAME,
         file,
         binary: !["pem", "pkcs7_pem"].contains(&encoding.as_str()),
     };

@@ -1,6 +1,7 @@
 //! `crl_managed`.
 
-use super::{Found, Managed, only, split, unrecognized};
+use super::super::made_file::{Found, Managed, only, split};
+use super::{MODULE_NAME, unrecognized};
 use crate::declare::{Result, State};
 use halite_modules::execution::python;
 use halite_modules::execution::x509::{compare, revocations};
@@ -36,6 +37,7 @@ pub(super) fn managed(s: &mut State<'_, '_>) -> Result {
     let encoding = python::str(s.arg("encoding"));
     let managed = Managed {
         what: "certificate revocation list",
+        module: MODULE_NAME,
         file,
         binary: encoding == "der",
     };

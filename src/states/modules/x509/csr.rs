@@ -1,6 +1,7 @@
 //! `csr_managed`.
 
-use super::{Found, Managed, only, split, with};
+use super::super::made_file::{Found, Managed, only, split, with};
+use super::MODULE_NAME;
 use crate::declare::{Result, State};
 use halite_modules::execution::python;
 use halite_modules::execution::x509::{compare, shorten};
@@ -23,6 +24,7 @@ pub(super) fn managed(s: &mut State<'_, '_>) -> Result {
     args.set("digest", digest);
     let managed = Managed {
         what: "certificate signing request",
+        module: MODULE_NAME,
         file,
         binary: encoding == "der",
     };

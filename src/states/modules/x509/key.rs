@@ -1,6 +1,7 @@
 //! `private_key_managed`.
 
-use super::{Found, Managed, only, split, unrecognized};
+use super::super::made_file::{Found, Managed, PRIVATE_KEY, only, split};
+use super::{MODULE_NAME, unrecognized};
 use crate::declare::{Result, State};
 use halite_modules::execution::x509::keys::{self, LoadedKey};
 use halite_modules::execution::x509::source::LoadError;
@@ -22,7 +23,8 @@ pub(super) fn managed(s: &mut State<'_, '_>) -> Result {
     }
     let encoding = python::str(s.arg("encoding"));
     let managed = Managed {
-        what: "private key",
+        what: PRIVATE_KEY,
+        module: MODULE_NAME,
         file,
         binary: encoding != "pem",
     };
