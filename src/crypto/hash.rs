@@ -71,7 +71,7 @@ impl HashType {
     /// Any error of the reader.
     pub fn hex_of(self, mut reader: impl io::Read) -> io::Result<String> {
         let mut hasher = self.hasher();
-        let mut piece = vec![0; 64 << 10];
+        let mut piece = vec![0; 16 << 10];
         loop {
             match reader.read(&mut piece) {
                 Ok(0) => return Ok(hasher.hex()),

@@ -1,8 +1,8 @@
 //! Keys, requests and certificates.
 
+use super::files::{Files, authority, base, ca, digest, failed, io_error, leaf, write_public};
 use super::revoke::add_to_index;
-use super::{Files, base, ca, digest, failed, io_error, leaf};
-use crate::execution::command_helpers::{read, read_file, write_file, write_private};
+use crate::execution::command_helpers::{read_file, write_private};
 use crate::execution::declare::Result;
 use crate::execution::{Call, CallError, python};
 use halite_wire::{Map, Value, map};
@@ -53,10 +53,6 @@ fn write_key(files: &Files, key: &PKey<Private>) -> Result<String> {
     let pem = key.private_key_to_pem_pkcs8().map_err(failed)?;
     write_private(&path, &pem).map_err(io_error(&path))?;
     Ok(format!("Created Private Key: \"{path}\""))
-}
-
-pub fn write_public(path: &str, pem: &[u8]) -> Result<()> {
-    write_file(path, &String::from_utf8_lossy(pem)).map_err(io_error(path))
 }
 
 /// A certificate that its key signs.
@@ -273,12 +269,6 @@ pub fn create_csr(call: &mut Call<'_>) -> Result {
     write_public(&path, &csr)?;
     let cn = call.text("CN").unwrap_or_default();
     Ok(format!("{key} Created CSR for \"{cn}\": \"{path}\"").into())
-}
-
-pub fn authority(ca: &Files) -> Result<(X509, PKey<Private>)> {
-    let cert = X509::from_pem(read(&ca.file("crt"))?.as_bytes()).map_err(failed)?;
-    let key = PKey::private_key_from_pem(read(&ca.file("key"))?.as_bytes()).map_err(failed)?;
-    Ok((cert, key))
 }
 
 pub fn create_ca_signed_cert(call: &mut Call<'_>) -> Result {

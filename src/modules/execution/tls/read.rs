@@ -1,6 +1,6 @@
 //! What certificates say.
 
-use super::{digest, failed};
+use super::files::{digest, failed};
 use crate::execution::command_helpers::read;
 use crate::execution::declare::Result;
 use crate::execution::{Call, CallError};

@@ -1,8 +1,7 @@
 //! The index of an authority as of `openssl ca`, and its revocation list.
 
-use super::make::{authority, write_public};
+use super::files::{Files, authority, ca, digest, failed, io_error, leaf, write_public};
 use super::read::{loaded, name, seconds, serial};
-use super::{Files, ca, digest, failed, io_error, leaf};
 use crate::execution::command_helpers::{read, read_file, rewrite, write_file};
 use crate::execution::declare::Result;
 use crate::execution::{Call, python};
