@@ -4,6 +4,8 @@ use super::cmd::which;
 use super::{Call, program};
 use halite_wire::{Map, Value};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
 
 /// Whether systemd booted this host.
 pub fn booted() -> bool {
@@ -15,11 +17,27 @@ pub fn offline() -> Option<String> {
     if booted() { None } else { which("systemctl") }
 }
 
-/// The version of systemd.
+/// The version of a `systemctl`: its path, when it was changed, the version.
+static VERSION: Mutex<Option<(String, SystemTime, u32)>> = Mutex::new(None);
+
+/// The version of systemd. Each program is asked once.
 pub fn version() -> Option<u32> {
+    let path = which("systemctl")?;
+    let changed = std::fs::metadata(&path)
+        .and_then(|meta| meta.modified())
+        .ok()?;
+    let mut last = VERSION.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((known, when, version)) = &*last
+        && *known == path
+        && *when == changed
+    {
+        return Some(*version);
+    }
     let text = program::run(["systemctl", "--version"]).ok()?.stdout;
     let mut words = text.lines().next()?.split_whitespace();
-    words.find_map(|w| w.parse().ok())
+    let version = words.find_map(|w| w.parse().ok())?;
+    *last = Some((path, changed, version));
+    Some(version)
 }
 
 /// Whether commands can run in their own scope, to survive the end of the minion's service, unless disabled by

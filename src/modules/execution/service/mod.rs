@@ -382,14 +382,24 @@ fn status_of(call: &mut Call<'_>, name: &str) -> Result<CommandOutput> {
     .run_merged(call, true)
 }
 
+fn require_booted(name: &str) -> Result<()> {
+    if systemd::booted() {
+        return Ok(());
+    }
+    Err(CallError::Command(format!(
+        "Cannot run in offline mode. Failed to get information on unit '{name}'"
+    )))
+}
+
 /// Whether systemd knows a unit.
 fn known(call: &mut Call<'_>, name: &str) -> Result<bool> {
-    if !systemd::booted() {
-        return Err(CallError::Command(format!(
-            "Cannot run in offline mode. Failed to get information on unit '{name}'"
-        )));
-    }
+    require_booted(name)?;
     let ran = status_of(call, name)?;
+    is_known(name, &ran)
+}
+
+/// What the status of a unit says of [`known`].
+fn is_known(name: &str, ran: &CommandOutput) -> Result<bool> {
     if systemd::version().is_some_and(|v| v >= 231) {
         return Ok((0..4).contains(&ran.retcode));
     }
@@ -408,16 +418,21 @@ fn known(call: &mut Call<'_>, name: &str) -> Result<bool> {
     }
 }
 
-/// Has systemd reload its units if the requested one is new or changed.
-fn warn_if_changed(call: &mut Call<'_>, name: &str) -> Result<()> {
+/// Has systemd reload its units if the requested one is new or changed. The status of the unit, unless it was reloaded.
+fn warn_if_changed(call: &mut Call<'_>, name: &str) -> Result<Option<CommandOutput>> {
     let path = format!("/etc/systemd/system/{}", unit(name));
     let readable = nix::unistd::access(path.as_str(), nix::unistd::AccessFlags::R_OK).is_ok();
-    let fresh = readable && !known(call, name)?;
-    let hint = "'systemctl daemon-reload'";
-    if fresh || status_of(call, name)?.stdout.to_lowercase().contains(hint) {
-        change::daemon_reload(call)?;
+    if readable {
+        require_booted(name)?;
     }
-    Ok(())
+    let ran = status_of(call, name)?;
+    let fresh = readable && !is_known(name, &ran)?;
+    let hint = "'systemctl daemon-reload'";
+    if fresh || ran.stdout.to_lowercase().contains(hint) {
+        change::daemon_reload(call)?;
+        return Ok(None);
+    }
+    Ok(Some(ran))
 }
 
 fn available(call: &mut Call<'_>) -> Result<bool> {
@@ -425,8 +440,13 @@ fn available(call: &mut Call<'_>) -> Result<bool> {
     if sysv::applies(call) {
         return Ok(sysv::all().contains(&name));
     }
-    warn_if_changed(call, &name)?;
-    known(call, &name)
+    match warn_if_changed(call, &name)? {
+        Some(ran) => {
+            require_booted(&name)?;
+            is_known(&name, &ran)
+        }
+        None => known(call, &name),
+    }
 }
 
 fn masked_function(call: &mut Call<'_>) -> Result {
