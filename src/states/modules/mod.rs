@@ -12,6 +12,7 @@ mod cmd;
 mod cron;
 mod debconf;
 mod disk;
+mod docker;
 mod environ;
 mod event;
 mod file;
@@ -78,6 +79,10 @@ const MODULES: &[StateModule] = &[
     gem::MODULE,
     npm::MODULE,
     disk::MODULE,
+    docker::CONTAINER,
+    docker::IMAGE,
+    docker::NETWORK,
+    docker::VOLUME,
     environ::MODULE,
     event::MODULE,
     file::MODULE,

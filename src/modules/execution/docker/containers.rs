@@ -1,0 +1,692 @@
+//! Containers: what there are, and starting and stopping them.
+
+use super::super::{Call, CallError, python};
+use super::engine::{Engine, LONG, Reply, USUAL, query};
+use super::http::{self, Patience};
+use super::translate;
+use crate::execution::declare::Result;
+use halite_wire::{Map, Value, map};
+use std::time::Duration;
+
+/// What a container does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It runs.
+    Running,
+    /// It is paused.
+    Paused,
+    /// Anything else.
+    Stopped,
+}
+
+impl State {
+    /// Stock's word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            State::Running => "running",
+            State::Paused => "paused",
+            State::Stopped => "stopped",
+        }
+    }
+
+    /// The state in what the engine tells about a container.
+    pub fn of(info: &Map) -> State {
+        let state = info.get("State").and_then(Value::as_map);
+        let is = |key: &str| state.is_some_and(|s| s.get(key).is_some_and(Value::truthy));
+        if is("Paused") {
+            State::Paused
+        } else if is("Running") {
+            State::Running
+        } else {
+            State::Stopped
+        }
+    }
+}
+
+/// A name as a part of a path.
+///
+/// # Errors
+/// It would lead elsewhere.
+pub fn segment(name: &str) -> Result<String> {
+    if name.is_empty() || name.split('/').any(|part| part == "." || part == "..") {
+        return Err(CallError::Command(format!(
+            "Error 400: '{name}' is not a valid name"
+        )));
+    }
+    Ok(http::quoted(name))
+}
+
+/// The map in an answer.
+pub fn as_map(value: Value) -> Map {
+    value.into_map().unwrap_or_default()
+}
+
+/// What the engine tells about a container.
+///
+/// # Errors
+/// There is none.
+pub fn inspect(engine: &Engine, name: &str) -> Result<Map> {
+    Ok(as_map(
+        engine.get(&format!("/containers/{}/json", segment(name)?))??,
+    ))
+}
+
+/// As [`inspect`]; nothing if there is none.
+///
+/// # Errors
+/// The engine has another reason.
+pub fn find(engine: &Engine, name: &str) -> Result<Option<Map>> {
+    match engine.get(&format!("/containers/{}/json", segment(name)?))? {
+        Ok(info) => Ok(Some(as_map(info))),
+        Err(refusal) if refusal.status == 404 => Ok(None),
+        Err(refusal) => Err(refusal.into()),
+    }
+}
+
+/// The state of a container.
+///
+/// # Errors
+/// There is none.
+pub fn state(engine: &Engine, name: &str) -> Result<State> {
+    inspect(engine, name).map(|info| State::of(&info))
+}
+
+/// All containers, as the engine lists them.
+///
+/// # Errors
+/// The engine does not answer.
+pub fn list(engine: &Engine, filters: Option<&Value>) -> Result<Vec<Map>> {
+    let mut parts = vec![("all", "1".to_owned())];
+    if let Some(filters) = filters.filter(|f| f.truthy()) {
+        parts.push(("filters", filter_text(filters)?));
+    }
+    let all = engine.get(&format!("/containers/json?{}", query(&parts)))??;
+    Ok(maps(all))
+}
+
+/// The maps of a list.
+pub fn maps(value: Value) -> Vec<Map> {
+    match value {
+        Value::Array(list) => list.into_iter().filter_map(Value::into_map).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Filters as the engine wants them: lists of texts by name.
+///
+/// # Errors
+/// They are no map.
+pub fn filter_text(filters: &Value) -> Result<String> {
+    let Value::Map(given) = filters else {
+        return Err(CallError::Invocation(
+            "filters must be a dictionary".to_owned(),
+        ));
+    };
+    let mut all = Map::new();
+    for (key, value) in given.iter() {
+        let texts: Vec<Value> = match value {
+            Value::Array(list) => list.iter().map(|v| python::str(v).into()).collect(),
+            Value::Bool(yes) => vec![(if *yes { "true" } else { "false" }).into()],
+            one => vec![python::str(one).into()],
+        };
+        all.set(python::str(key), texts);
+    }
+    let text = super::engine::encoded(&all)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The names of a listed container, without their slash.
+pub fn names(listed: &Map) -> Vec<String> {
+    let names = listed.get("Names").map(Value::str_list).unwrap_or_default();
+    names
+        .into_iter()
+        .map(|name| name.trim_start_matches('/').to_owned())
+        .collect()
+}
+
+/// Removes a container and says which one it was.
+///
+/// # Errors
+/// It is running and not to be removed then, or the engine refuses.
+pub fn remove(engine: &Engine, name: &str, force: bool, volumes: bool) -> Result<Vec<Value>> {
+    let before = list(engine, None)?;
+    let parts = [("v", volumes.to_string()), ("force", force.to_string())];
+    engine.delete(&format!("/containers/{}?{}", segment(name)?, query(&parts)))??;
+    let after = list(engine, None)?;
+    let gone = before.iter().filter_map(|one| one.get("Id"));
+    let still = |id: &Value| after.iter().any(|one| one.get("Id") == Some(id));
+    Ok(gone.filter(|id| !still(id)).cloned().collect())
+}
+
+/// The result of a change of state.
+fn changed(old: State, new: State, comment: Option<String>, good: bool) -> Map {
+    let mut ret = map! {
+        "result" => good,
+        "state" => map! {"old" => old.word(), "new" => new.word()},
+    };
+    if let Some(comment) = comment {
+        ret.set("comment", comment);
+    }
+    ret
+}
+
+/// Does something to a container and tells what it was and is.
+fn change(engine: &Engine, name: &str, old: State, wanted: State, done: Reply) -> Result<Map> {
+    if let Err(refusal) = done {
+        return Err(refusal.into());
+    }
+    let new = state(engine, name)?;
+    Ok(changed(old, new, None, new == wanted))
+}
+
+fn post(engine: &Engine, name: &str, action: &str) -> Result<Reply> {
+    engine.post(&format!("/containers/{}/{action}", segment(name)?), None)
+}
+
+/// Starts a container.
+///
+/// # Errors
+/// There is none, or the engine refuses.
+pub fn start_named(engine: &Engine, name: &str) -> Result<Map> {
+    let old = state(engine, name)?;
+    match old {
+        State::Paused => Ok(changed(
+            old,
+            old,
+            Some(format!("Container '{name}' is paused, cannot start")),
+            false,
+        )),
+        State::Running => Ok(changed(
+            old,
+            old,
+            Some(format!("Container '{name}' already running")),
+            false,
+        )),
+        State::Stopped => {
+            let done = post(engine, name, "start")?;
+            change(engine, name, old, State::Running, done)
+        }
+    }
+}
+
+/// Stops a container after at most these seconds; its own setting or 10, if none are given.
+///
+/// # Errors
+/// There is none, or the engine refuses.
+pub fn stop_named(engine: &Engine, name: &str, timeout: Option<u64>, unpause: bool) -> Result<Map> {
+    let info = inspect(engine, name)?;
+    let old = State::of(&info);
+    match old {
+        State::Stopped => {
+            return Ok(changed(
+                old,
+                old,
+                Some(format!("Container '{name}' already stopped")),
+                false,
+            ));
+        }
+        State::Paused if !unpause => {
+            return Ok(changed(
+                old,
+                old,
+                Some(format!(
+                    "Container '{name}' is paused, run with unpause=True to unpause before stopping"
+                )),
+                false,
+            ));
+        }
+        State::Paused => {
+            post(engine, name, "unpause")??;
+        }
+        State::Running => {}
+    }
+    let own = info.get("Config").and_then(Value::as_map);
+    let own = own
+        .and_then(|c| c.int("StopTimeout"))
+        .and_then(|n| u64::try_from(n).ok());
+    let seconds = timeout.or(own).unwrap_or(10);
+    let path = format!("/containers/{}/stop?t={seconds}", segment(name)?);
+    let patience = Patience::Total(USUAL + Duration::from_secs(seconds.min(86_400)));
+    let done = engine.post_within(&path, None, patience)?;
+    change(engine, name, old, State::Stopped, done)
+}
+
+/// Sends a signal.
+///
+/// # Errors
+/// There is no such container or signal.
+pub fn signal_named(engine: &Engine, name: &str, signal: &str) -> Result<()> {
+    let path = format!(
+        "/containers/{}/kill?{}",
+        segment(name)?,
+        query(&[("signal", signal.to_owned())])
+    );
+    engine.post(&path, None)??;
+    Ok(())
+}
+
+/// The container that a function is about.
+pub fn named(call: &Call<'_>) -> String {
+    call.text("name").unwrap_or_default()
+}
+
+/// A number of seconds.
+fn seconds(value: &Value) -> Result<Option<u64>> {
+    if value.is_nil() {
+        return Ok(None);
+    }
+    let number = u64::try_from(python::int(value)?);
+    number
+        .map(Some)
+        .map_err(|_| CallError::Invocation("timeout must be 0 or more".to_owned()))
+}
+
+/// Keywords of a function, without those for the engine of jobs.
+pub fn keywords(call: &Call<'_>) -> Map {
+    let mut all = call.bound.kwargs.clone();
+    all.0
+        .retain(|(key, _)| !key.as_str().is_some_and(|k| k.starts_with("__")));
+    all
+}
+
+fn unknown(left: &Map) -> Result<()> {
+    if left.is_empty() {
+        return Ok(());
+    }
+    let parts: Vec<String> = left
+        .iter()
+        .map(|(k, v)| format!("{}={}", python::str(k), python::str(v)))
+        .collect();
+    Err(CallError::Invocation(format!(
+        "The following keyword arguments are not valid: {}",
+        parts.join(", ")
+    )))
+}
+
+pub(super) fn inspect_container(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    Ok(inspect(&engine, &named(call))?.into())
+}
+
+pub(super) fn inspect_any(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let name = named(call);
+    let first = inspect(&engine, &name);
+    let places = [
+        format!("/images/{}/json", segment(&name)?),
+        format!("/volumes/{}", segment(&name)?),
+        format!("/networks/{}", segment(&name)?),
+    ];
+    if first.is_err() {
+        for place in places {
+            if let Ok(found) = engine.get(&place)? {
+                return Ok(found);
+            }
+        }
+    }
+    Ok(first?.into())
+}
+
+pub(super) fn state_of(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    Ok(state(&engine, &named(call))?.word().into())
+}
+
+pub(super) fn exists(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let name = named(call);
+    let all = list(&engine, None)?;
+    Ok(all.iter().any(|one| names(one).contains(&name)).into())
+}
+
+pub(super) fn list_containers(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let everything = keywords(call).get("all").is_some_and(Value::truthy);
+    let mut found: Vec<String> = list(&engine, None)?
+        .iter()
+        .filter(|one| {
+            everything || one.str("State") == Some("running") || one.str("State") == Some("paused")
+        })
+        .flat_map(names)
+        .collect();
+    found.sort();
+    Ok(found
+        .into_iter()
+        .map(Value::from)
+        .collect::<Vec<_>>()
+        .into())
+}
+
+pub(super) fn ps(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let options = keywords(call);
+    let is = |name: &str| options.get(name).is_some_and(Value::truthy);
+    let filters = call.arg("filters").clone();
+    let mut found = Map::new();
+    for one in list(&engine, Some(&filters))? {
+        let up = matches!(one.str("State"), Some("running" | "paused"));
+        if !(up || is("all")) {
+            continue;
+        }
+        let id = one.str("Id").unwrap_or_default().to_owned();
+        let mut shown = super::human(one, &["Id"]);
+        if is("verbose") {
+            shown.set("Info", inspect(&engine, &id)?);
+        }
+        found.set(id, shown);
+    }
+    if is("host") {
+        let v4 = call.salt("network.ip_addrs", Vec::new(), Map::new())?;
+        let v6 = call.salt("network.ip_addrs6", Vec::new(), Map::new())?;
+        let mut interfaces = Map::new();
+        if v4.truthy() {
+            interfaces.set("ipv4", v4);
+        }
+        if v6.truthy() {
+            interfaces.set("ipv6", v6);
+        }
+        found.set("host", map! {"interfaces" => interfaces});
+    }
+    Ok(found.into())
+}
+
+pub(super) fn start(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    Ok(start_named(&engine, &named(call))?.into())
+}
+
+pub(super) fn stop(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let mut options = keywords(call);
+    let unpause = options.remove("unpause").is_some_and(|v| v.truthy());
+    unknown(&options)?;
+    let timeout = seconds(call.arg("timeout"))?;
+    Ok(stop_named(&engine, &named(call), timeout, unpause)?.into())
+}
+
+pub(super) fn restart(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let name = named(call);
+    let timeout = seconds(call.arg("timeout"))?.unwrap_or(10);
+    let old = state(&engine, &name)?;
+    let path = format!("/containers/{}/restart?t={timeout}", segment(&name)?);
+    let patience = Patience::Total(USUAL + Duration::from_secs(timeout.min(86_400)));
+    let done = engine.post_within(&path, None, patience)?;
+    let mut ret = change(&engine, &name, old, State::Running, done)?;
+    if ret.get("result").is_some_and(Value::truthy) {
+        ret.set("restarted", true);
+    }
+    Ok(ret.into())
+}
+
+pub(super) fn kill(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let name = named(call);
+    let old = state(&engine, &name)?;
+    if old == State::Stopped {
+        let comment = format!("Container '{name}' already stopped");
+        return Ok(changed(old, old, Some(comment), false).into());
+    }
+    let done = post(&engine, &name, "kill")?;
+    Ok(change(&engine, &name, old, State::Stopped, done)?.into())
+}
+
+pub(super) fn signal(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let signal = call.text("signal").unwrap_or_default();
+    signal_named(&engine, &named(call), &signal)?;
+    Ok(true.into())
+}
+
+pub(super) fn pause(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let name = named(call);
+    let old = state(&engine, &name)?;
+    let comment = match old {
+        State::Stopped => format!("Container '{name}' is stopped, cannot pause"),
+        State::Paused => format!("Container '{name}' already paused"),
+        State::Running => {
+            let done = post(&engine, &name, "pause")?;
+            return Ok(change(&engine, &name, old, State::Paused, done)?.into());
+        }
+    };
+    Ok(changed(old, old, Some(comment), false).into())
+}
+
+pub(super) fn unpause(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let name = named(call);
+    let old = state(&engine, &name)?;
+    let comment = match old {
+        State::Stopped => format!("Container '{name}' is stopped, cannot unpause"),
+        State::Running => format!("Container '{name}' already running"),
+        State::Paused => {
+            let done = post(&engine, &name, "unpause")?;
+            return Ok(change(&engine, &name, old, State::Running, done)?.into());
+        }
+    };
+    Ok(changed(old, old, Some(comment), false).into())
+}
+
+pub(super) fn rm(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let name = named(call);
+    let (force, volumes) = (call.flag("force"), call.flag("volumes"));
+    let mut options = keywords(call);
+    let stop = options.remove("stop").is_some_and(|v| v.truthy());
+    let timeout = seconds(&options.remove("timeout").unwrap_or_default())?;
+    unknown(&options)?;
+    let state = state(&engine, &name)?;
+    if state == State::Running && !(force || stop) {
+        return Err(CallError::Command(format!(
+            "Container '{name}' is running, use force=True to forcibly remove this container"
+        )));
+    }
+    if stop && !force {
+        stop_named(&engine, &name, timeout, true)?;
+    }
+    Ok(remove(&engine, &name, force, volumes)?.into())
+}
+
+pub(super) fn rename(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let name = named(call);
+    inspect(&engine, &name)?;
+    rename_to(&engine, &name, &call.text("new_name").unwrap_or_default())?;
+    Ok(true.into())
+}
+
+/// Gives a container another name.
+///
+/// # Errors
+/// The engine refuses.
+pub fn rename_to(engine: &Engine, name: &str, new: &str) -> Result<()> {
+    let query = query(&[("name", new.to_owned())]);
+    engine.post(
+        &format!("/containers/{}/rename?{query}", segment(name)?),
+        None,
+    )??;
+    Ok(())
+}
+
+pub(super) fn wait(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let name = named(call);
+    let old = state(&engine, &name)?;
+    let was_stopped = old == State::Stopped;
+    let path = format!("/containers/{}/wait", segment(&name)?);
+    let said = engine.post_within(&path, None, Patience::Each(LONG))??;
+    let new = state(&engine, &name)?;
+    let status = as_map(said);
+    let code = status.get("StatusCode").cloned().unwrap_or_default();
+    let mut good = call.flag("ignore_already_stopped") || !was_stopped;
+    let comment = was_stopped.then(|| format!("Container '{name}' already stopped"));
+    if call.flag("fail_on_exit_status") && good {
+        good = code.as_int() == Some(0);
+    }
+    let mut ret = changed(old, new, None, good);
+    ret.set("exit_status", status);
+    if let Some(comment) = comment {
+        ret.set("comment", comment);
+    }
+    Ok(ret.into())
+}
+
+pub(super) fn top(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let said = as_map(engine.get(&format!("/containers/{}/top", segment(&named(call))?))??);
+    let titles = said.get("Titles").map(Value::str_list).unwrap_or_default();
+    let rows = said
+        .get("Processes")
+        .and_then(Value::as_array)
+        .unwrap_or_default();
+    let one = |row: &Value| -> Value {
+        let cells = row.str_list().into_iter().map(Value::from);
+        Map(titles
+            .iter()
+            .map(|t| Value::from(t.as_str()))
+            .zip(cells)
+            .collect())
+        .into()
+    };
+    Ok(rows.iter().map(one).collect::<Vec<Value>>().into())
+}
+
+pub(super) fn port(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let info = inspect(&engine, &named(call))?;
+    let settings = info.get("NetworkSettings").and_then(Value::as_map);
+    let all = settings
+        .and_then(|s| s.get("Ports"))
+        .and_then(Value::as_map);
+    let all = all.cloned().unwrap_or_default();
+    let wanted = match call.arg("private_port") {
+        Value::Nil => return Ok(all.into()),
+        Value::Int(port) => format!("{port}/tcp"),
+        other => {
+            let text = python::str(other);
+            let plain = text.split_once('/').is_some_and(|(port, protocol)| {
+                port.parse::<u16>().is_ok() && protocol.chars().all(|c| c.is_ascii_alphabetic())
+            });
+            if !plain {
+                return Err(CallError::Invocation(format!(
+                    "Invalid private_port '{text}'. Must either be a port number, or be in port/protocol notation \
+                     (e.g. 5000/tcp)"
+                )));
+            }
+            text
+        }
+    };
+    let found = all.get(&wanted).cloned().unwrap_or_default();
+    Ok(map! {wanted.as_str() => found}.into())
+}
+
+pub(super) fn pid(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let info = inspect(&engine, &named(call))?;
+    let state = info.get("State").and_then(Value::as_map);
+    Ok(state
+        .and_then(|s| s.get("Pid"))
+        .cloned()
+        .unwrap_or_default())
+}
+
+pub(super) fn diff(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let changes = engine.get(&format!("/containers/{}/changes", segment(&named(call))?))??;
+    let mut found = Map::new();
+    for (number, word) in [(0, "Changed"), (1, "Added"), (2, "Deleted")] {
+        let of = maps(changes.clone());
+        let paths: Vec<Value> = of
+            .iter()
+            .filter(|one| one.int("Kind") == Some(number))
+            .filter_map(|one| one.get("Path").cloned())
+            .collect();
+        if !paths.is_empty() {
+            found.set(word, paths);
+        }
+    }
+    Ok(found.into())
+}
+
+pub(super) fn commit(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let text = |name: &str| call.text(name).unwrap_or_default();
+    let mut parts = vec![
+        ("container", named(call)),
+        ("repo", text("repository")),
+        ("tag", text("tag")),
+    ];
+    for (arg, key) in [("message", "comment"), ("author", "author")] {
+        if call.flag(arg) {
+            parts.push((key, text(arg)));
+        }
+    }
+    let since = std::time::Instant::now();
+    let said = as_map(engine.post(&format!("/commit?{}", query(&parts)), Some(&Map::new()))??);
+    let id = said.get("Id").cloned().unwrap_or_default();
+    Ok(map! {"Time_Elapsed" => since.elapsed().as_secs_f64(), "Id" => id}.into())
+}
+
+/// Arguments of `logs` that the API has as numbers or texts.
+const LOG_ARGS: [&str; 8] = [
+    "stdout",
+    "stderr",
+    "stream",
+    "timestamps",
+    "tail",
+    "since",
+    "follow",
+    "until",
+];
+
+pub(super) fn logs(call: &mut Call<'_>) -> Result {
+    let engine = Engine::open(call)?;
+    let mut options = keywords(call);
+    for key in ["stdout", "stderr"] {
+        if !options.contains(key) {
+            options.set(key, true);
+        }
+    }
+    let mut parts = Vec::new();
+    for (key, value) in options.iter() {
+        let key = python::str(key);
+        let Some(name) = LOG_ARGS.into_iter().find(|n| *n == key) else {
+            return Err(CallError::Command(format!(
+                "Unable to perform logs: ContainerApiMixin.logs() got an unexpected keyword argument '{key}'"
+            )));
+        };
+        match value {
+            Value::Bool(yes) => parts.push((name, i64::from(*yes).to_string())),
+            Value::Nil => {}
+            other => parts.push((name, python::str(other))),
+        }
+    }
+    output(&engine, &named(call), &query(&parts)).map(Value::from)
+}
+
+/// What a container has written.
+///
+/// # Errors
+/// There is none.
+pub fn output(engine: &Engine, name: &str, query: &str) -> Result<String> {
+    let path = format!("/containers/{}/logs?{query}", segment(name)?);
+    let answer = engine.send("GET", &path, &[], http::Body::None, Patience::Each(LONG))??;
+    let info = inspect(engine, name).ok();
+    let config = info.as_ref().and_then(|i| i.get("Config")?.as_map());
+    let tty = config.is_some_and(|c| c.get("Tty").is_some_and(Value::truthy));
+    let bytes = engine.bytes(answer)?;
+    if tty {
+        return Ok(String::from_utf8_lossy(&bytes).into_owned());
+    }
+    let (out, _, _) = super::exec::parted(&bytes);
+    Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// Names in an argument that is a list or a text with commas.
+pub fn name_list(value: &Value) -> Vec<String> {
+    match value {
+        Value::Nil => Vec::new(),
+        other => translate::list(other).iter().map(python::str).collect(),
+    }
+}
