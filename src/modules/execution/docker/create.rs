@@ -211,7 +211,7 @@ pub fn run_once(call: &mut Call<'_>, engine: &Engine, mut what: Running<'_>) -> 
     }
     let id = ret.str("Id").unwrap_or_default().to_owned();
     if let Some(wanted) = what.networks {
-        connect_only(engine, &id, wanted)?;
+        connect_all(engine, &id, wanted)?;
     }
     let start = engine.post(&format!("/containers/{}/start", segment(&id)?), None)?;
     if let Err(refusal) = start {
@@ -247,18 +247,12 @@ pub fn run_once(call: &mut Call<'_>, engine: &Engine, mut what: Running<'_>) -> 
     Ok(ret)
 }
 
-/// Connects a new container to these networks and to no others.
-fn connect_only(engine: &Engine, id: &str, wanted: &[(String, Map)]) -> Result<()> {
+/// Connects a new container to these networks, too.
+fn connect_all(engine: &Engine, id: &str, wanted: &[(String, Map)]) -> Result<()> {
     let now = networks::of(&containers::inspect(engine, id)?);
     for (name, given) in wanted {
         if !now.contains(name) {
             networks::connect(engine, id, name, given)?;
-        }
-    }
-    for (name, _) in now.iter() {
-        let name = python::str(name);
-        if !wanted.iter().any(|(n, _)| *n == name) {
-            networks::disconnect(engine, id, &name)?;
         }
     }
     Ok(())

@@ -36,6 +36,6 @@ pub use networks::{
 };
 pub(super) use table::MODULE;
 pub use transfer::{Building, build_image, load_image, pull_image};
-pub use translate::{Rules, network as network_plan};
+pub use translate::{Rules, network as network_plan, with_hint};
 
 use system::{human, size};

@@ -288,13 +288,15 @@ pub(super) fn build(call: &mut Call<'_>) -> Result {
 
 /// A file of this minion, or one of the file server.
 fn local_file(call: &mut Call<'_>, path: &str) -> Result<String> {
-    let fetched = call.salt("cp.cache_file", vec![path.into()], Map::new());
-    match fetched {
+    if !path.contains("://") {
+        return match Path::new(path).is_file() {
+            true => Ok(path.to_owned()),
+            false => Err(CallError::Command(format!("Source file {path} does not exist"))),
+        };
+    }
+    match call.salt("cp.cache_file", vec![path.into()], Map::new()) {
         Ok(Value::Str(file)) if !file.is_empty() => Ok(file),
-        _ if path.contains("://") => Err(CallError::Command(format!("Unable to cache {path}"))),
-        _ => Err(CallError::Command(format!(
-            "Source file {path} does not exist"
-        ))),
+        _ => Err(CallError::Command(format!("Unable to cache {path}"))),
     }
 }
 

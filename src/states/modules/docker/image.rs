@@ -1,6 +1,6 @@
 //! `docker_image`.
 
-use super::{no_more, texts, told, watched, with_engine, words};
+use super::{texts, told, watched, with_engine, words};
 use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome};
 use halite_modules::args;
 use halite_modules::execution::docker::{self, Building, Engine};
@@ -148,7 +148,6 @@ fn outcome(image: &str, verb: &str, changes: Map, changed: bool, pulled: bool) -
 }
 
 fn absent(s: &mut State<'_, '_>, engine: &Engine) -> Result {
-    no_more(s)?;
     let one = s.arg("images").is_nil();
     let names = match s.arg("images") {
         Value::Nil => vec![s.name()],
@@ -157,10 +156,12 @@ fn absent(s: &mut State<'_, '_>, engine: &Engine) -> Result {
     };
     let mut found = Vec::new();
     for name in &names {
-        let mut tags = docker::image_tags(engine, name).unwrap_or_default();
-        tags.sort();
-        if let Some(tag) = tags.into_iter().next() {
-            found.push(tag);
+        let tags = docker::image_tags(engine, name).unwrap_or_default();
+        // Stock names the first tag of the image, and removes it with all of its tags.
+        let latest = format!("{name}:latest");
+        let own = tags.iter().find(|tag| *tag == name || **tag == latest);
+        if let Some(tag) = own.or(tags.first()) {
+            found.push(tag.clone());
         }
     }
     if found.is_empty() {

@@ -46,19 +46,6 @@ fn words(fault: CallError) -> Result<String> {
     }
 }
 
-/// Keywords that a function has not.
-fn no_more(s: &State<'_, '_>) -> Result<()> {
-    let Some((key, _)) = s.kwargs.iter().next() else {
-        return Ok(());
-    };
-    let module = s.low.str("state").unwrap_or_default();
-    let function = s.low.str("fun").unwrap_or_default();
-    Err(CallError::Invocation(format!(
-        "'{}' is an invalid keyword argument for '{module}.{function}'",
-        python::str(key)
-    )))
-}
-
 /// Runs the watched function again, if that can be.
 fn watched(s: &mut State<'_, '_>, functions: &[(&str, &'static StateFunction, bool)]) -> Result {
     let sfun = s.low.str("sfun").unwrap_or_default().to_owned();

@@ -1,6 +1,6 @@
 //! `docker_container.run`, `stopped` and `absent`.
 
-use super::{no_more, texts, words};
+use super::{texts, words};
 use crate::declare::{Result, State, StateOutcome, old_new};
 use halite_modules::execution::docker::{self, ContainerState, Engine, Rules, Running};
 use halite_modules::execution::{CallError, python};
@@ -161,7 +161,6 @@ pub fn seconds(value: &Value) -> Result<Option<u64>> {
 }
 
 pub fn absent(s: &mut State<'_, '_>, engine: &Engine) -> Result {
-    no_more(s)?;
     let name = s.name();
     let Some(info) = docker::find_container(engine, &name)? else {
         return Ok(StateOutcome::good(format!(

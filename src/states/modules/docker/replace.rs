@@ -159,7 +159,8 @@ pub fn running(s: &mut State<'_, '_>, engine: &Engine) -> Result {
         changes: Map::new(),
         comments: Vec::new(),
     };
-    if new_image && (now.is_some() || s.test) && !(s.test && wanted.force) {
+    let shown = if s.test { !wanted.force && (new_image || now.is_none()) } else { new_image && now.is_some() };
+    if shown {
         let new = wanted
             .image_id
             .clone()
@@ -181,7 +182,7 @@ pub fn running(s: &mut State<'_, '_>, engine: &Engine) -> Result {
     let (given, rules) = declared(s);
     let made = match docker::create_container(engine, &wanted.image, name, given, &rules) {
         Ok(made) => made,
-        Err(fault) => return told(fault),
+        Err(fault) => return told(docker::with_hint(fault)),
     };
     let id = made.str("Id").unwrap_or_default().to_owned();
     let mut used = false;

@@ -62,8 +62,22 @@ struct Faults {
     invalid: Vec<(String, String)>,
 }
 
-const HINT: &str = "If you feel this information is incorrect, the skip_translate argument can be used to skip input \
+/// The start of an error about arguments that cannot be read.
+const UNREADABLE: &str = "Failed to translate input. Additional info follows:\n\n";
+
+/// What states say about arguments that cannot be read.
+const HINT: &str = "\n\nIf you feel this information is incorrect, the skip_translate argument can be used to skip input \
                     translation for the argument(s) identified as invalid. See the documentation for details.";
+
+/// An error with a hint, if it is about arguments that cannot be read.
+pub fn with_hint(fault: CallError) -> CallError {
+    match fault {
+        CallError::Command(text) if text.starts_with(UNREADABLE) && text.contains("invalid:\n") => {
+            CallError::Command(format!("{text}{HINT}"))
+        }
+        other => other,
+    }
+}
 
 impl Faults {
     fn invalid(&mut self, name: &str, why: impl Into<String>) {
@@ -94,11 +108,10 @@ impl Faults {
         if parts.is_empty() {
             return Ok(());
         }
-        let hint = if self.invalid.is_empty() { "" } else { "\n\n" };
-        let hint = format!("{hint}{}", if hint.is_empty() { "" } else { HINT });
         Err(CallError::Command(format!(
-            "Failed to translate input. Additional info follows:\n\n{}{hint}",
-            parts.join("\n")
+            "{UNREADABLE}{}",
+            parts.join("
+")
         )))
     }
 }
