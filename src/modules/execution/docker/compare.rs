@@ -118,7 +118,7 @@ const CHOSEN: [&str; 4] = ["IPAddress", "Gateway", "GlobalIPv6Address", "IPv6Gat
 /// A container's place in a network, as it is compared.
 struct Place<'a> {
     info: &'a Map,
-    id: String,
+    own: [String; 2],
 }
 
 impl Place<'_> {
@@ -132,8 +132,8 @@ impl Place<'_> {
         let Value::Array(mut list) = value else {
             return value;
         };
-        // The engine adds the container's own id.
-        list.retain(|one| one.as_str().is_none_or(|text| !self.id.starts_with(text)));
+        // The engine adds the container's own id and host name.
+        list.retain(|one| !self.own.contains(&python::str(one)));
         list.sort_by_key(python::str);
         if list.is_empty() {
             Value::Nil
@@ -161,26 +161,27 @@ impl Place<'_> {
     }
 }
 
+/// Names that a container has in each network without being told so: the start of its id, its host name.
+fn own_names(info: &Map) -> [String; 2] {
+    let id = info.str("Id").unwrap_or_default();
+    let config = info.get("Config").and_then(Value::as_map);
+    let host = config.and_then(|c| c.str("Hostname")).unwrap_or_default();
+    [id.get(..12).unwrap_or(id).to_owned(), host.to_owned()]
+}
+
 /// How the networks of two containers differ.
 pub fn container_networks(a: &Map, b: &Map) -> Map {
-    let id = |info: &Map| info.str("Id").unwrap_or_default().to_owned();
     let (of_a, of_b) = (networks::of(a), networks::of(b));
     let mut found = Map::new();
     for name in keys(&of_a, &of_b) {
-        let place = |nets: &'_ Map, id: String| -> Option<(Map, String)> {
-            Some((nets.get(&name)?.as_map()?.clone(), id))
+        let place = |info, own| {
+            Some(Place {
+                info: Value::as_map(info)?,
+                own,
+            })
         };
-        let (one, two) = (place(&of_a, id(a)), place(&of_b, id(b)));
-        let as_place = |p: &'_ Option<(Map, String)>| p.clone();
-        let (one, two) = (as_place(&one), as_place(&two));
-        let one = one.as_ref().map(|(info, id)| Place {
-            info,
-            id: id.clone(),
-        });
-        let two = two.as_ref().map(|(info, id)| Place {
-            info,
-            id: id.clone(),
-        });
+        let one = of_a.get(&name).and_then(|info| place(info, own_names(a)));
+        let two = of_b.get(&name).and_then(|info| place(info, own_names(b)));
         let changes = places(one.as_ref(), two.as_ref());
         if !changes.is_empty() {
             found.set(name, changes);

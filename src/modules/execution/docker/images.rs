@@ -1,6 +1,6 @@
 //! Images: what there are, their tags, and removing them.
 
-use super::super::{Call, CallError, python};
+use super::super::{Call, python};
 use super::containers::{self, as_map, filter_text, keywords, maps, named, segment};
 use super::engine::{Engine, query};
 use crate::execution::declare::Result;
@@ -105,8 +105,18 @@ pub fn remove(engine: &Engine, names: &[String], force: bool, prune: bool) -> Re
             ("force", force.to_string()),
             ("noprune", (!prune).to_string()),
         ]);
-        let wanted = id(engine, name)?;
-        match engine.delete(&format!("/images/{}?{query}", segment(name)?))? {
+        let info = find(engine, name)?.unwrap_or_default();
+        let wanted = info.str("Id").map(str::to_owned);
+        let tags_of = info
+            .get("RepoTags")
+            .map(Value::str_list)
+            .unwrap_or_default();
+        // By its id, an image goes with all of its names.
+        let target = match (&wanted, tags_of.len()) {
+            (Some(id), 0 | 1) => id,
+            _ => name,
+        };
+        match engine.delete(&format!("/images/{}?{query}", segment(target)?))? {
             Ok(gone) => {
                 for one in maps(gone) {
                     if let Some(tag) = one.get("Untagged") {
@@ -163,7 +173,8 @@ pub fn tag_as(engine: &Engine, name: &str, repository: &str, tag: &str, force: b
 
 pub(super) fn inspect_image(call: &mut Call<'_>) -> Result {
     let engine = Engine::open(call)?;
-    Ok(engine.get(&format!("/images/{}/json", segment(&named(call))?))??)
+    let info = as_map(engine.get(&format!("/images/{}/json", segment(&named(call))?))??);
+    Ok(super::human(info, &[]).into())
 }
 
 pub(super) fn images(call: &mut Call<'_>) -> Result {
@@ -235,11 +246,6 @@ pub(super) fn rmi(call: &mut Call<'_>) -> Result {
     let options = keywords(call);
     let is = |name: &str, default: bool| options.get(name).map_or(default, Value::truthy);
     let names: Vec<String> = call.bound.varargs.iter().map(python::str).collect();
-    if names.is_empty() {
-        return Err(CallError::Invocation(
-            "One or more image names is required".to_owned(),
-        ));
-    }
     let ret = remove(&engine, &names, is("force", false), is("prune", true))?;
     Ok(ret.into())
 }

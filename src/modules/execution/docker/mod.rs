@@ -7,6 +7,7 @@ mod engine;
 mod exec;
 mod http;
 mod images;
+mod lifecycle;
 mod networks;
 mod registry;
 mod system;
@@ -20,13 +21,16 @@ pub use compare::{
 };
 pub use containers::{
     State as ContainerState, find as find_container, inspect as inspect_container,
-    remove as remove_container, rename_to as rename_container, signal_named as signal_container,
-    start_named as start_container, stop_named as stop_container,
+    remove as remove_container,
 };
 pub use create::{Running, create_only as create_container, name_in, run_once, timeout};
 pub use engine::{Engine, is_unreachable};
 pub use images::{
     dependents, find as find_image, id as image_id, remove as remove_images, tags as image_tags,
+};
+pub use lifecycle::{
+    rename_to as rename_container, signal_named as signal_container,
+    start_named as start_container, stop_named as stop_container,
 };
 pub use networks::{
     connect, create_from as create_network, create_volume_from as create_volume, disconnect,

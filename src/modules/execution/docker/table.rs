@@ -1,7 +1,9 @@
 //! The functions of `docker`.
 
 use super::super::declare::{Arg, Function, Module, args};
-use super::{compare, containers, create, exec, images, networks, registry, system, transfer};
+use super::{
+    compare, containers, create, exec, images, lifecycle, networks, registry, system, transfer,
+};
 
 const NAME: &[Arg] = args![name];
 const PAIR: &[Arg] = args![first, second];
@@ -136,43 +138,43 @@ const FUNCTIONS: &[Function] = &[
         networks = None
     ])
     .keywords(),
-    of_name("start", containers::start, "Starts a container."),
-    Function::new("stop", containers::stop, "Stops a container.")
+    of_name("start", lifecycle::start, "Starts a container."),
+    Function::new("stop", lifecycle::stop, "Stops a container.")
         .args(args![name, timeout = None])
         .keywords(),
-    Function::new("restart", containers::restart, "Restarts a container.")
+    Function::new("restart", lifecycle::restart, "Restarts a container.")
         .args(args![name, timeout = { 10 }]),
-    of_name("kill", containers::kill, "Ends a container at once."),
+    of_name("kill", lifecycle::kill, "Ends a container at once."),
     Function::new(
         "signal",
-        containers::signal,
+        lifecycle::signal,
         "Sends a signal to a container.",
     )
     .args(args![name, signal]),
-    of_name("pause", containers::pause, "Pauses a container."),
-    of_name("freeze", containers::pause, "The same as docker.pause."),
+    of_name("pause", lifecycle::pause, "Pauses a container."),
+    of_name("freeze", lifecycle::pause, "The same as docker.pause."),
     of_name(
         "unpause",
-        containers::unpause,
+        lifecycle::unpause,
         "Lets a paused container go on.",
     ),
     of_name(
         "unfreeze",
-        containers::unpause,
+        lifecycle::unpause,
         "The same as docker.unpause.",
     ),
-    Function::new("rm", containers::rm, "Removes a container.")
+    Function::new("rm", lifecycle::rm, "Removes a container.")
         .args(args![name, force = False, volumes = False])
         .keywords(),
     Function::new(
         "rename",
-        containers::rename,
+        lifecycle::rename,
         "Gives a container another name.",
     )
     .args(args![name, new_name]),
     Function::new(
         "wait",
-        containers::wait,
+        lifecycle::wait,
         "Waits until a container has ended.",
     )
     .args(args![

@@ -66,17 +66,19 @@ pub fn pull_image(
     let since = Instant::now();
     let answer = engine.send("POST", &path, &headers, Body::None, Patience::Each(silence))??;
     let lines = engine.progress(answer)?;
-    let mut ret = map! {"Time_Elapsed" => since.elapsed().as_secs_f64()};
+    let errors = errors(&lines);
+    let mut ret = map! {
+        "Time_Elapsed" => since.elapsed().as_secs_f64(), "retcode" => i64::from(!errors.is_empty()),
+    };
     let (mut had, mut got) = (Vec::new(), Vec::new());
+    let mut told = None;
     for line in &lines {
         let status = line.str("status").unwrap_or_default();
         let id = line.get("id").cloned();
         match (status, id) {
             ("Already exists", Some(id)) => had.push(id),
             ("Pull complete", Some(id)) => got.push(id),
-            (status, None) if status.starts_with("Status: ") => {
-                ret.set("Status", status.trim_start_matches("Status: "));
-            }
+            (status, None) if status.starts_with("Status: ") => told = Some(status),
             _ => {}
         }
     }
@@ -89,7 +91,9 @@ pub fn pull_image(
     if !layers.is_empty() {
         ret.set("Layers", layers);
     }
-    let errors = errors(&lines);
+    if let Some(told) = told {
+        ret.set("Status", told.trim_start_matches("Status: "));
+    }
     if images::find(engine, image)?.is_none() {
         let texts: Vec<String> = errors.iter().map(python::str).collect();
         let mut text = "Pull failed for ".to_owned() + image;
@@ -291,7 +295,9 @@ fn local_file(call: &mut Call<'_>, path: &str) -> Result<String> {
     if !path.contains("://") {
         return match Path::new(path).is_file() {
             true => Ok(path.to_owned()),
-            false => Err(CallError::Command(format!("Source file {path} does not exist"))),
+            false => Err(CallError::Command(format!(
+                "Source file {path} does not exist"
+            ))),
         };
     }
     match call.salt("cp.cache_file", vec![path.into()], Map::new()) {

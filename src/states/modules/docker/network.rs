@@ -142,16 +142,11 @@ fn created(engine: &Engine, name: &str, body: &Result<Map>, containers: Vec<Stri
         Ok(body) => docker::create_network(engine, body),
         Err(fault) => Err(fault.clone()),
     };
-    let made = match made {
-        Ok(made) => made,
-        Err(fault) => {
-            return Ok(StateOutcome::bad(format!(
-                "Failed to create network '{name}': {}",
-                words(fault)?
-            )));
-        }
-    };
-    let mut changes = map! {"created" => made};
+    if let Err(fault) = made {
+        let text = format!("Failed to create network '{name}': {}", words(fault)?);
+        return Ok(StateOutcome::bad(text));
+    }
+    let mut changes = map! {"created" => true};
     let mut comment = format!("Network '{name}' created");
     let mut good = true;
     let (connected, failed) = connect_all(engine, name, &containers)?;
@@ -196,12 +191,21 @@ fn compare(engine: &Engine, now: &Map, given: &Map, rules: &Rules) -> Result<Map
         .and_then(Value::into_map)
         .unwrap_or_default();
     let ipv6 = body.remove("EnableIPv6").unwrap_or(Value::Bool(false));
+    let mut now = now.clone();
+    let bridge = bridge_name(&mut body, &mut now);
     docker::create_network(engine, &body)?;
     let made = docker::inspect_network(engine, &temporary);
     docker::remove_network(engine, &temporary)?;
     let mut made = made?;
     made.set("EnableIPv6", ipv6);
-    let mut now = now.clone();
+    if let Some(name) = bridge {
+        let mut options = made
+            .remove("Options")
+            .and_then(Value::into_map)
+            .unwrap_or_default();
+        options.set(BRIDGE_NAME, name);
+        made.set("Options", options);
+    }
     let mut own = now
         .remove("IPAM")
         .and_then(Value::into_map)
@@ -219,6 +223,25 @@ fn compare(engine: &Engine, now: &Map, given: &Map, rules: &Rules) -> Result<Map
         .map(str::to_owned)
         .collect();
     Ok(docker::networks_differ(&now, &made, &ignore))
+}
+
+/// The option with the name of a bridge on the host.
+const BRIDGE_NAME: &str = "com.docker.network.bridge.name";
+
+/// Takes the name of a bridge out of a declaration, since only one network can have it; the name of an existing one does
+/// not matter if none is declared.
+fn bridge_name(body: &mut Map, now: &mut Map) -> Option<Value> {
+    let take = |map: &mut Map| {
+        let Some(Value::Map(options)) = map.get_mut("Options") else {
+            return None;
+        };
+        options.remove(BRIDGE_NAME)
+    };
+    let declared = take(body);
+    if declared.is_none() {
+        take(now);
+    }
+    declared
 }
 
 /// Whether the pools of a network were declared: those that the engine has chosen have a subnet and a gateway.
@@ -241,49 +264,29 @@ fn connect_missing(
     before: &[Member],
     containers: Option<Vec<String>>,
 ) -> Result {
-    let comment = format!("Network '{name}' already exists, and is configured as specified");
-    let Some(containers) = containers else {
-        return Ok(StateOutcome::good(comment));
-    };
+    let mut comment = format!("Network '{name}' already exists, and is configured as specified");
     let is_in = |container: &String| before.iter().any(|m| m.name == *container);
-    let missing: Vec<String> = containers.iter().filter(|c| !is_in(c)).cloned().collect();
-    let extra: Vec<String> = before
-        .iter()
-        .map(|m| m.name.clone())
-        .filter(|n| !containers.contains(n))
-        .collect();
-    if missing.is_empty() && extra.is_empty() {
+    let mut missing = containers.unwrap_or_default();
+    missing.retain(|container| !is_in(container));
+    if missing.is_empty() {
         return Ok(StateOutcome::good(comment));
     }
-    let mut changes = Map::new();
     if s.test {
-        return Ok(StateOutcome::would(format!(
-            "{comment}. The network's containers would be changed."
-        )));
-    }
-    let mut good = true;
-    let mut comment = comment;
-    let mut gone = Vec::new();
-    for container in extra {
-        match docker::disconnect(engine, &container, name) {
-            Ok(()) => gone.push(container),
-            Err(fault) => {
-                good = false;
-                comment.push_str(&format!(". {}", words(fault)?));
-            }
-        }
+        comment.push_str(&format!(
+            ". Containers would be connected: {}",
+            missing.join(", ")
+        ));
+        return Ok(StateOutcome::would(comment));
     }
     let (connected, failed) = connect_all(engine, name, &missing)?;
-    for text in failed {
-        good = false;
+    let mut changes = Map::new();
+    if !connected.is_empty() {
+        changes.set("connected", values(connected));
+    }
+    for text in &failed {
         comment.push_str(&format!(". {text}"));
     }
-    for (key, list) in [("connected", connected), ("disconnected", gone)] {
-        if !list.is_empty() {
-            changes.set(key, values(list));
-        }
-    }
-    Ok(StateOutcome::new(Some(good), comment).changes(changes))
+    Ok(StateOutcome::new(Some(failed.is_empty()), comment).changes(changes))
 }
 
 fn replaced(

@@ -128,13 +128,15 @@ pub fn running(s: &mut State<'_, '_>, engine: &Engine) -> Result {
         Err(CallError::Command(_)) => None,
         Err(fault) => return Err(fault),
     };
+    let mut pulled = None;
     if image_id.is_none() && !s.test {
         let silence = docker::timeout(Some(s.arg("client_timeout")))?;
-        if let Err(fault) = docker::pull_image(s.call, engine, &image, silence) {
-            return Ok(StateOutcome::bad(format!(
-                "Failed to pull {image}: {}",
-                words(fault)?
-            )));
+        match docker::pull_image(s.call, engine, &image, silence) {
+            Ok(ret) => pulled = Some(ret),
+            Err(fault) => {
+                let text = format!("Failed to pull {image}: {}", words(fault)?);
+                return Ok(StateOutcome::bad(text));
+            }
         }
         image_id = docker::image_id(engine, &image)?;
     }
@@ -159,7 +161,11 @@ pub fn running(s: &mut State<'_, '_>, engine: &Engine) -> Result {
         changes: Map::new(),
         comments: Vec::new(),
     };
-    let shown = if s.test { !wanted.force && (new_image || now.is_none()) } else { new_image && now.is_some() };
+    let shown = if s.test {
+        !wanted.force && (new_image || now.is_none())
+    } else {
+        new_image && now.is_some()
+    };
     if shown {
         let new = wanted
             .image_id
@@ -169,6 +175,9 @@ pub fn running(s: &mut State<'_, '_>, engine: &Engine) -> Result {
             "image",
             map! {"old" => image_now.map_or(Value::Nil, Value::from), "new" => new},
         );
+    }
+    if let Some(pulled) = pulled.filter(|_| now.is_none()) {
+        report.changes.set("image", pulled);
     }
     if s.test && (now.is_none() || new_image || wanted.force) {
         if wanted.force {
@@ -436,7 +445,7 @@ fn finish(
             ));
         }
     }
-    if report.changes.contains("image") {
+    if before.is_some() && report.changes.contains("image") {
         report.say("Container has a new image");
     }
     let good = !start || after == ContainerState::Running;

@@ -1,7 +1,7 @@
 //! The forms that several arguments share.
 
 use super::super::super::python;
-use halite_wire::{Map, Value, pytext};
+use halite_wire::{Map, Value};
 use std::net::IpAddr;
 
 /// What is wrong with a value.
@@ -73,42 +73,33 @@ pub fn absolute(text: &str) -> Formed<()> {
     Err(format!("'{text}' is not an absolute path"))
 }
 
-/// Keys and values: a map as it is, or a list of maps and of texts with a separator.
+/// Keys and values: a map as it is, or a list of maps, or one of texts with a separator.
 pub fn pairs(value: &Value, separator: char) -> Formed<Map> {
     if let Value::Map(map) = value {
         return Ok(map.clone());
     }
+    let parts = list(value);
     let mut found = Map::new();
-    for one in list(value) {
-        match one {
-            Value::Map(map) => {
-                for (key, value) in map.0 {
-                    found.set(python::str(&key), value);
-                }
-            }
-            other => {
-                let text = python::str(&other);
-                let (key, value) = text
-                    .split_once(separator)
-                    .ok_or_else(|| format!("'{text}' is not a key{separator}value pair"))?;
-                found.set(key, value);
-            }
+    if !parts.is_empty() && parts.iter().all(|one| one.as_map().is_some()) {
+        for (key, value) in parts
+            .into_iter()
+            .filter_map(Value::into_map)
+            .flat_map(|map| map.0)
+        {
+            found.set(python::str(&key), value);
         }
+        return Ok(found);
+    }
+    for one in parts {
+        let text = python::str(&one);
+        let pair = text
+            .split_once(separator)
+            .filter(|_| one.as_map().is_none());
+        let (key, value) =
+            pair.ok_or_else(|| format!("'{text}' is not a key{separator}value pair"))?;
+        found.set(key, value);
     }
     Ok(found)
-}
-
-/// As [`pairs`], but what is no map must be text.
-pub fn strict_pairs(value: &Value, separator: char) -> Formed<Map> {
-    if let Value::Array(list) = value
-        && let Some(map) = list.iter().find(|v| v.as_map().is_some())
-    {
-        return Err(format!(
-            "'{}' is not a key{separator}value pair",
-            pytext::str(map)
-        ));
-    }
-    pairs(value, separator)
 }
 
 /// Labels: as [`pairs`], but they may have no value.

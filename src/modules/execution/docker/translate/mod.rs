@@ -3,6 +3,7 @@
 mod container;
 mod forms;
 mod network;
+mod parts;
 mod ports;
 
 pub use container::container;
@@ -110,8 +111,10 @@ impl Faults {
         }
         Err(CallError::Command(format!(
             "{UNREADABLE}{}",
-            parts.join("
-")
+            parts.join(
+                "
+"
+            )
         )))
     }
 }

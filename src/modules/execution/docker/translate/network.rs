@@ -169,7 +169,7 @@ fn pool_value(key: &str, value: &Value, validate: bool) -> Formed {
             Ok(text.into())
         }
         _ => {
-            let hosts = forms::strict_pairs(value, '=')?;
+            let hosts = forms::pairs(value, '=')?;
             for (_, address) in hosts.iter() {
                 forms::ip(&python::str(address), validate)?;
             }
