@@ -60,10 +60,19 @@ fn request(from: &mut BufReader<UnixStream>) -> (String, String, Vec<u8>) {
     (method, path, body)
 }
 
-/// A temporary network has the number of the process in its name.
+/// A temporary network has the number of the process in its name, after the start of an id.
 fn without_process(text: &str) -> String {
-    let name = regex::Regex::new(r"halite-([0-9a-f]{12})-\d+").unwrap();
-    name.replace_all(text, "halite-$1-N").into_owned()
+    let mut parts = text.split("halite-");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.get(13..).unwrap_or_default();
+        let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        shown.push_str(&format!(
+            "halite-{}-N{rest}",
+            part.get(..12).unwrap_or(part)
+        ));
+    }
+    shown
 }
 
 fn serve(mut client: UnixStream, script: &Mutex<Script>, dir: &str) {

@@ -7,6 +7,7 @@ use crate::declare::{Result, State, StateOutcome};
 use halite_modules::execution::docker::{self, ContainerState, Engine};
 use halite_modules::execution::{CallError, python};
 use halite_wire::{Map, Value, map};
+use std::time::Duration;
 
 /// Networks with the arguments for a container's place in them.
 type Networks = Vec<(String, Map)>;
@@ -251,7 +252,7 @@ fn with_new(
             seconds(s.arg("shutdown_timeout"))?,
             false,
         )?;
-        let removed = docker::remove_container(engine, &wanted.name, false, false)?;
+        let removed = removed(engine, &wanted.name, &now)?;
         *used = true;
         docker::rename_container(engine, id, &wanted.name)?;
         report
@@ -297,6 +298,20 @@ fn with_new(
         wanted.start,
         report,
     )
+}
+
+/// Removes the old container, unless the engine does that by itself (`auto_remove`).
+fn removed(engine: &Engine, name: &str, now: &Map) -> Result<Vec<Value>> {
+    let host = now.get("HostConfig").and_then(Value::as_map);
+    if host.is_some_and(|host| host.get("AutoRemove").is_some_and(Value::truthy)) {
+        for _ in 0..100 {
+            if docker::find_container(engine, name)?.is_none() {
+                return Ok(now.get("Id").cloned().into_iter().collect());
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+    docker::remove_container(engine, name, false, false)
 }
 
 /// What a test tells.
