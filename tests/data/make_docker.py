@@ -250,6 +250,9 @@ def pass_on(client):
             said = read_body(to_engine, answer, True) if status not in (204, 304) else b""
         to_client.write(f"HTTP/1.1 {status} X\r\nContent-Length: {len(said)}\r\n\r\n".encode() + said)
         to_client.flush()
+    if path == "/version":
+        # Asked for once per process.
+        return
     sent = json.loads(body) if body.startswith(b"{") else None
     try:
         said = shortened(path, json.loads(said))

@@ -254,7 +254,7 @@ pub(super) fn ps(call: &mut Call<'_>) -> Result {
             continue;
         }
         let id = one.str("Id").unwrap_or_default().to_owned();
-        let mut shown = super::human(one, &["Id"]);
+        let mut shown = super::human::human(one, &["Id"]);
         if is("verbose") {
             shown.set("Info", inspect(&engine, &id)?);
         }
@@ -414,7 +414,7 @@ pub fn output(engine: &Engine, name: &str, query: &str) -> Result<String> {
     if tty {
         return Ok(String::from_utf8_lossy(&bytes).into_owned());
     }
-    let (out, _, _) = super::exec::parted(&bytes);
+    let (out, _, _) = super::stream::parted(&bytes);
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::{Call, CallError, python};
 use super::containers::{self, State, as_map, keywords, segment};
-use super::engine::{Engine, LONG, USUAL, query};
+use super::engine::{Engine, LONG, query, timeout};
 use super::http::Patience;
 use super::translate::{self, Rules};
 use super::{images, networks, transfer};
@@ -68,17 +68,6 @@ pub fn create_only(
 pub fn name_in(info: &Map) -> String {
     let name = info.str("Name").unwrap_or_default();
     name.trim_start_matches('/').to_owned()
-}
-
-/// Seconds in an argument.
-pub fn timeout(value: Option<&Value>) -> Result<Duration> {
-    let seconds = match value {
-        None | Some(Value::Nil) => return Ok(USUAL),
-        Some(value) => python::int(value)?,
-    };
-    Ok(Duration::from_secs(
-        u64::try_from(seconds).unwrap_or(60).max(1),
-    ))
 }
 
 pub(super) fn create(call: &mut Call<'_>) -> Result {

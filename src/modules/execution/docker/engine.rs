@@ -299,6 +299,17 @@ pub fn encoded(map: &Map) -> Result<Vec<u8>> {
     serde_json::to_vec(map).map_err(|e| CallError::Command(e.to_string()))
 }
 
+/// Seconds in an argument.
+pub fn timeout(value: Option<&Value>) -> Result<Duration> {
+    let seconds = match value {
+        None | Some(Value::Nil) => return Ok(USUAL),
+        Some(value) => python::int(value)?,
+    };
+    Ok(Duration::from_secs(
+        u64::try_from(seconds).unwrap_or(60).max(1),
+    ))
+}
+
 /// The query of a path.
 pub fn query(pairs: &[(&str, String)]) -> String {
     let parts: Vec<String> = pairs

@@ -4,29 +4,13 @@ use super::super::{Call, CallError, python};
 use super::containers::{self, as_map, keywords, named, segment};
 use super::engine::{Engine, LONG};
 use super::http::{Body, Patience};
+use super::stream::parted;
 use crate::execution::declare::Result;
 use halite_wire::{Map, Value, map, shlex};
 use std::time::Duration;
 
 /// What is in `PATH` of a command whose environment is not kept.
 const PATH: &str = "PATH=/bin:/usr/bin:/sbin:/usr/sbin:/opt/bin:/usr/local/bin:/usr/local/sbin";
-
-/// What a stream of the engine holds: everything, standard output, standard error.
-pub fn parted(stream: &[u8]) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
-    let (mut all, mut out, mut err) = (Vec::new(), Vec::new(), Vec::new());
-    let mut rest = stream;
-    while let Some((head, after)) = rest.split_first_chunk::<8>() {
-        let length = u32::from_be_bytes([head[4], head[5], head[6], head[7]]) as usize;
-        let (part, next) = after.split_at(length.min(after.len()));
-        all.extend_from_slice(part);
-        match head[0] {
-            2 => err.extend_from_slice(part),
-            _ => out.extend_from_slice(part),
-        }
-        rest = next;
-    }
-    (all, out, err)
-}
 
 /// The words of a command: as they are, or for the container's shell if they need one.
 fn words(command: &Value, shell: bool) -> Result<Vec<String>> {
@@ -168,16 +152,6 @@ pub(super) fn retcode(call: &mut Call<'_>) -> Result {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn streams() {
-        let stream = b"\x01\0\0\0\0\0\0\x02ab\x02\0\0\0\0\0\0\x01c\x01\0\0\0\xff\xff\xff\xffd";
-        let (all, out, err) = parted(stream);
-        assert_eq!(
-            (&all[..], &out[..], &err[..]),
-            (&b"abcd"[..], &b"abd"[..], &b"c"[..])
-        );
-    }
 
     #[test]
     fn shells() {

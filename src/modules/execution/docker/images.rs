@@ -174,7 +174,7 @@ pub fn tag_as(engine: &Engine, name: &str, repository: &str, tag: &str, force: b
 pub(super) fn inspect_image(call: &mut Call<'_>) -> Result {
     let engine = Engine::open(call)?;
     let info = as_map(engine.get(&format!("/images/{}/json", segment(&named(call))?))??);
-    Ok(super::human(info, &[]).into())
+    Ok(super::human::human(info, &[]).into())
 }
 
 pub(super) fn images(call: &mut Call<'_>) -> Result {
@@ -190,10 +190,10 @@ pub(super) fn images(call: &mut Call<'_>) -> Result {
             continue;
         }
         let id = one.str("Id").unwrap_or_default().to_owned();
-        let mut shown = super::human(one, &["Id"]);
+        let mut shown = super::human::human(one, &["Id"]);
         if verbose {
             let info = find(&engine, &id)?.unwrap_or_default();
-            shown.set("Info", super::human(info, &[]));
+            shown.set("Info", super::human::human(info, &[]));
         }
         found.set(id, shown);
     }
@@ -283,7 +283,7 @@ pub(super) fn history(call: &mut Call<'_>) -> Result {
         layer.set("Command", command);
         found.push(match quiet {
             true => Value::from(command),
-            false => super::human(layer, &[]).into(),
+            false => super::human::human(layer, &[]).into(),
         });
     }
     Ok(found.into())

@@ -6,10 +6,12 @@ mod create;
 mod engine;
 mod exec;
 mod http;
+mod human;
 mod images;
 mod lifecycle;
 mod networks;
 mod registry;
+mod stream;
 mod system;
 mod table;
 mod tarball;
@@ -23,8 +25,8 @@ pub use containers::{
     State as ContainerState, find as find_container, inspect as inspect_container,
     remove as remove_container,
 };
-pub use create::{Running, create_only as create_container, name_in, run_once, timeout};
-pub use engine::{Engine, is_unreachable};
+pub use create::{Running, create_only as create_container, name_in, run_once};
+pub use engine::{Engine, is_unreachable, timeout};
 pub use images::{
     dependents, find as find_image, id as image_id, remove as remove_images, tags as image_tags,
 };
@@ -41,5 +43,3 @@ pub use networks::{
 pub(super) use table::MODULE;
 pub use transfer::{Building, build_image, load_image, pull_image};
 pub use translate::{Rules, network as network_plan, with_hint};
-
-use system::{human, size};

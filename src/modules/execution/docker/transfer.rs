@@ -2,9 +2,9 @@
 
 use super::super::{Call, CallError, python};
 use super::containers::{as_map, keywords, named, segment};
-use super::engine::{Engine, LONG, query};
+use super::engine::{Engine, LONG, query, timeout};
 use super::http::{Body, Patience};
-use super::{create, images, registry, tarball};
+use super::{images, registry, tarball};
 use crate::execution::declare::Result;
 use halite_wire::{Map, Value, map};
 use std::fs::File;
@@ -117,14 +117,14 @@ pub fn pull_image(
 pub(super) fn pull(call: &mut Call<'_>) -> Result {
     let engine = Engine::open(call)?;
     let image = call.text("image").unwrap_or_default();
-    let silence = create::timeout(Some(call.arg("client_timeout")))?;
+    let silence = timeout(Some(call.arg("client_timeout")))?;
     pull_image(call, &engine, &image, silence).map(Value::from)
 }
 
 pub(super) fn push(call: &mut Call<'_>) -> Result {
     let engine = Engine::open(call)?;
     let image = call.text("image").unwrap_or_default();
-    let silence = create::timeout(Some(call.arg("client_timeout")))?;
+    let silence = timeout(Some(call.arg("client_timeout")))?;
     let (repository, tag) = split_name(&image);
     let mut path = format!("/images/{}/push", segment(&repository)?);
     if let Some(tag) = tag {
@@ -223,10 +223,7 @@ pub fn build_image(engine: &Engine, what: &Building<'_>) -> Result<(Map, Vec<Map
     // Without a reader, it ends.
     drop(from);
     let packed = packer.join();
-    let answer = match answer? {
-        Ok(answer) => answer,
-        Err(refusal) => return Err(refusal.into()),
-    };
+    let answer = answer??;
     if let Ok(Err(e)) = packed {
         return Err(CallError::Command(python::os_text(&e, what.path)));
     }
@@ -496,7 +493,7 @@ fn write_archive(call: &mut Call<'_>, engine: &Engine, from: &str) -> Result<Map
     let size = std::fs::metadata(&path).map_or(0, |meta| meta.len());
     Ok(map! {
         "Time_Elapsed" => since.elapsed().as_secs_f64(), "Path" => path, "Size" => Value::Int(size as i64),
-        "Size_Human" => super::size(size as i64),
+        "Size_Human" => super::human::size(size as i64),
     })
 }
 

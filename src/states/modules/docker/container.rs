@@ -6,7 +6,7 @@ use halite_modules::args;
 
 const RUNNING: StateFunction = StateFunction::new(
     "running",
-    |s| with_engine(s, |s, engine| replace::running(s, engine)),
+    |s| with_engine(s, replace::running),
     "Ensures that a container of this configuration is running.",
 )
 .args(args![

@@ -2,6 +2,7 @@
 //! (`salt/states/docker_*.py`).
 
 mod container;
+mod declared;
 mod image;
 mod network;
 mod once;

@@ -1,22 +1,12 @@
 //! `docker_container.run`, `stopped` and `absent`.
 
 use super::{texts, words};
-use crate::declare::{Result, State, StateOutcome, old_new};
-use halite_modules::execution::docker::{self, ContainerState, Engine, Rules, Running};
-use halite_modules::execution::{CallError, python};
+use crate::declare::{Result, State, StateOutcome};
+use halite_modules::execution::CallError;
+use halite_modules::execution::docker::{self, ContainerState, Engine, Running};
 use halite_wire::{Map, Value, map};
 
-use super::replace::networks;
-
-/// The keywords of a container, with the arguments that say how they are read.
-pub fn declared(s: &State<'_, '_>) -> (Map, Rules) {
-    let mut given = s.kwargs.clone();
-    for key in ["skip_translate", "ignore_collisions", "validate_ip_addrs"] {
-        given.set(key, s.arg(key).clone());
-    }
-    let rules = Rules::take(&mut given);
-    (given, rules)
-}
+use super::declared::{declared, networks, seconds};
 
 pub fn run(s: &mut State<'_, '_>, engine: &Engine) -> Result {
     if !s.flag("image") {
@@ -152,14 +142,6 @@ pub fn stopped(s: &mut State<'_, '_>, engine: &Engine) -> Result {
     Ok(StateOutcome::good(text).changes(changes))
 }
 
-/// A number of seconds.
-pub fn seconds(value: &Value) -> Result<Option<u64>> {
-    match value {
-        Value::Nil => Ok(None),
-        value => Ok(u64::try_from(python::int(value)?).ok()),
-    }
-}
-
 pub fn absent(s: &mut State<'_, '_>, engine: &Engine) -> Result {
     let name = s.name();
     let Some(info) = docker::find_container(engine, &name)? else {
@@ -193,10 +175,4 @@ pub fn absent(s: &mut State<'_, '_>, engine: &Engine) -> Result {
     }
     let how = if is_up { "Forcibly" } else { "Successfully" };
     Ok(StateOutcome::good(format!("{how} removed container '{name}'")).changes(changes))
-}
-
-/// `{"old": ..., "new": ...}` of states.
-pub fn states(old: Option<ContainerState>, new: ContainerState) -> Map {
-    let old = old.map_or(Value::Nil, |state| state.word().into());
-    old_new(old, new.word())
 }

@@ -1,57 +1,13 @@
 //! `docker_container.running`: a second container is created from the declaration and compared with the one that there
 //! is; it takes its place if they differ.
 
-use super::once::{declared, seconds, states};
+use super::declared::{Networks, declared, networks, seconds, states};
 use super::{told, words};
 use crate::declare::{Result, State, StateOutcome};
 use halite_modules::execution::docker::{self, ContainerState, Engine};
 use halite_modules::execution::{CallError, python};
 use halite_wire::{Map, Value, map};
 use std::time::Duration;
-
-/// Networks with the arguments for a container's place in them.
-type Networks = Vec<(String, Map)>;
-
-/// The argument `networks`.
-///
-/// # Errors
-/// Why it cannot be read.
-pub fn networks(value: &Value) -> std::result::Result<Networks, String> {
-    let list = match value {
-        Value::Array(list) => list.clone(),
-        Value::Str(text) => text.split(',').map(|one| one.trim().into()).collect(),
-        other => vec![python::str(other).into()],
-    };
-    let mut found = Vec::new();
-    for one in list {
-        let Value::Map(map) = one else {
-            found.push((python::str(&one), Map::new()));
-            continue;
-        };
-        for (name, settings) in map.0 {
-            let name = python::str(&name);
-            let wrong =
-                || format!("Invalid configuration for network '{name}' (see documentation)");
-            let mut given = Map::new();
-            match settings {
-                Value::Nil => {}
-                Value::Array(parts) => {
-                    for part in parts {
-                        let Value::Map(part) = part else {
-                            return Err(wrong());
-                        };
-                        for (key, value) in part.0 {
-                            given.set(python::str(&key), value);
-                        }
-                    }
-                }
-                _ => return Err(wrong()),
-            }
-            found.push((name, given));
-        }
-    }
-    Ok(found)
-}
 
 /// What is to be told, and of what.
 struct Report {
