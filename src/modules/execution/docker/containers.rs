@@ -70,16 +70,21 @@ pub fn inspect(engine: &Engine, name: &str) -> Result<Map> {
     ))
 }
 
-/// As [`inspect`]; nothing if there is none.
+/// As [`inspect`]; nothing if there is none. The engine takes the start of an id for a name; here that must be twelve digits
+/// at least, so that no other container is taken for one that is not there.
 ///
 /// # Errors
 /// The engine has another reason.
 pub fn find(engine: &Engine, name: &str) -> Result<Option<Map>> {
-    match engine.get(&format!("/containers/{}/json", segment(name)?))? {
-        Ok(info) => Ok(Some(as_map(info))),
-        Err(refusal) if refusal.status == 404 => Ok(None),
-        Err(refusal) => Err(refusal.into()),
-    }
+    let info = match engine.get(&format!("/containers/{}/json", segment(name)?))? {
+        Ok(info) => as_map(info),
+        Err(refusal) if refusal.status == 404 => return Ok(None),
+        Err(refusal) => return Err(refusal.into()),
+    };
+    let text = |key: &str| info.str(key).unwrap_or_default();
+    let named = text("Name").trim_start_matches('/') == name.trim_start_matches('/');
+    let meant = named || (name.len() >= 12 && text("Id").starts_with(name));
+    Ok(Some(info).filter(|_| meant))
 }
 
 /// The state of a container.

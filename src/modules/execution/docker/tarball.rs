@@ -137,6 +137,6 @@ mod tests {
             .unwrap()
             .map(|e| e.unwrap().path().unwrap().to_string_lossy().into_owned())
             .collect();
-        assert_eq!(names, [".dockerignore", "Dockerfile", "a/", "a/b/keep"]);
+        assert_eq!(names, [".dockerignore", "Dockerfile", "a", "a/b/keep"]);
     }
 }
