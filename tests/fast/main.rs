@@ -9,6 +9,7 @@ mod bus;
 mod collective_brokers;
 mod command_line;
 mod cve;
+mod docker;
 mod federation_broker;
 mod gateway_arena;
 mod gateway_collective;

@@ -1,6 +1,6 @@
 //! `mine`: values that minions publish on the master for each other (`salt/modules/mine.py`, `salt/utils/mine.py`).
 //!
-//! Not supported: `get_docker`, because there is no `docker` module.
+//! Not supported: `get_docker`, which reads `docker.ps` of other minions.
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::{Call, CallError, Context, config, find_for, python};

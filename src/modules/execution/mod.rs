@@ -26,6 +26,7 @@ mod debian_ip;
 pub mod declare;
 mod defaults;
 mod disk;
+pub mod docker;
 mod environ;
 mod event;
 mod extfs;
@@ -131,6 +132,7 @@ const MODULES: &[Module] = &[
     config::MODULE,
     cp::MODULE,
     disk::MODULE,
+    docker::MODULE,
     environ::MODULE,
     cron::MODULE,
     data::MODULE,

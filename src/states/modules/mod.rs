@@ -13,6 +13,7 @@ mod cmd;
 mod cron;
 mod debconf;
 mod disk;
+mod docker;
 mod environ;
 mod event;
 mod file;
@@ -83,6 +84,10 @@ const MODULES: &[StateModule] = &[
     gem::MODULE,
     npm::MODULE,
     disk::MODULE,
+    docker::CONTAINER,
+    docker::IMAGE,
+    docker::NETWORK,
+    docker::VOLUME,
     environ::MODULE,
     event::MODULE,
     file::MODULE,
