@@ -25,13 +25,14 @@ pub(crate) fn drop_all(mut items: Vec<Obj>) {
     let depth = DROPPING.get();
     if depth >= DROP_DEPTH {
         // The outermost call drains the queue.
-        WAITING.with(|waiting| waiting.borrow_mut().append(&mut items));
+        // At the end of a thread the queue may be gone before a value that another thread-local kept.
+        let _ = WAITING.try_with(|waiting| waiting.borrow_mut().append(&mut items));
         return;
     }
     DROPPING.set(depth + 1);
     drop(items);
     if depth == 0 {
-        while let Some(next) = WAITING.with(|waiting| waiting.borrow_mut().pop()) {
+        while let Ok(Some(next)) = WAITING.try_with(|waiting| waiting.borrow_mut().pop()) {
             drop(next);
         }
     }

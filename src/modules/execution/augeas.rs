@@ -5,6 +5,7 @@ use super::declare::{Function, Module, Result, args};
 use super::{Call, CallError, command_helpers, python, shell};
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value, map, shlex};
+use std::collections::HashMap;
 
 pub(super) const MODULE: Module = Module {
     name: "augeas",
@@ -237,6 +238,9 @@ fn execute(call: &mut Call<'_>) -> Result {
     let mut tree = Tree::of(call);
     if let Some(lens) = call.text("lens").filter(|lens| !lens.is_empty()) {
         let file = context.strip_prefix("/files").unwrap_or(&context);
+        if std::fs::metadata(file).is_ok_and(|meta| !meta.is_file()) {
+            return failed(format!("{file} is no regular file"));
+        }
         tree.only = Some((lens, file.to_owned()));
     }
     let mut changes = Vec::new();
@@ -317,21 +321,31 @@ fn refused(
 /// The nodes that an expression matches, in order, with their values.
 fn found(call: &mut Call<'_>, path: &str) -> Result<Map> {
     let path = quoted(path)?;
-    // `match` tells what matches, `print` what it is.
-    let said = Tree::of(call).run(call, &[format!("match {path}"), format!("print {path}")])?;
+    // `match` tells what matches, `print` what it is; the answer about a node that is not there stands between them.
+    let mark = format!("/halite-{:016x}", rand::random::<u64>());
+    let commands = [
+        format!("match {path}"),
+        format!("get {mark}"),
+        format!("print {path}"),
+    ];
+    let said = Tree::of(call).run(call, &commands)?;
     if let Some(error) = said.error {
         return Err(CallError::Command(format!(
             "Augeas.match() failed: {error}"
         )));
     }
-    let all = printed(&said.stdout);
+    let (matching, all) = said.stdout.split_once(&mark).unwrap_or((&said.stdout, ""));
+    let all = printed(all).0;
+    let all: HashMap<&str, &Value> = all
+        .iter()
+        .filter_map(|(path, value)| Some((path.as_str()?, value)))
+        .collect();
     let mut found = Map::new();
-    for line in said.stdout.lines() {
-        let matched = line.match_indices(" = ").map(|(at, _)| &line[..at]);
-        if !line.contains(" = \"")
-            && let Some((path, value)) = matched
-                .filter_map(|path| Some((path, all.get(path)?)))
-                .next()
+    for line in matching.lines() {
+        let paths = line.match_indices(" = ").map(|(at, _)| &line[..at]);
+        if let Some((path, value)) = paths
+            .filter_map(|path| Some((path, *all.get(path)?)))
+            .next()
         {
             found.set(path, value.clone());
         }

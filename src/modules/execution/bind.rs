@@ -36,6 +36,10 @@ pub fn load(function: &Function, args: &[Value], job: Option<&Map>) -> Result<(V
     let mut invalid = Vec::new();
     for (key, value) in keyword.0 {
         let name = python::str(&key);
+        if name.starts_with("__pub_") {
+            // Who asks is told by the job alone.
+            continue;
+        }
         if function.accepts(&name) {
             kwargs.set(name, value);
         } else {

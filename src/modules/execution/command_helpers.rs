@@ -205,21 +205,28 @@ pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
     std::fs::write(&target, content)
 }
 
-/// Like [`rewrite`], but only its owner can read a new file.
+/// Writes a file that only root can read, in place of whatever has its name: neither through a link nor into a pipe, and
+/// without the owner or the mode of a file that was there.
 ///
 /// # Errors
 /// It cannot be written.
 pub fn write_private(path: &str, content: &[u8]) -> io::Result<()> {
-    let new = std::fs::OpenOptions::new()
+    let path = Path::new(path);
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{:016x}~", rand::random::<u64>()));
+    let temp = path.with_file_name(name);
+    let written = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
-        .open(path);
-    match new {
-        Ok(mut file) => file.write_all(content),
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => rewrite(Path::new(path), content),
-        Err(e) => Err(e),
+        .open(&temp)
+        .and_then(|mut file| file.write_all(content))
+        .and_then(|()| std::fs::rename(&temp, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temp);
     }
+    written
 }
 
 /// Like [`rewrite`], with text.

@@ -7,6 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+/// Most answers of the 100 kind before the real one.
+const MAX_INTERIM: usize = 8;
 /// Most bytes of a status line and its headers.
 const MAX_HEAD: usize = 64 << 10;
 /// Most bytes of the line before a chunk.
@@ -268,7 +270,7 @@ fn line(source: &mut impl Read, most: usize) -> io::Result<String> {
 }
 
 fn read_head(mut source: BufReader<Timed>) -> io::Result<Answer> {
-    loop {
+    for _ in 0..MAX_INTERIM {
         let mut left = MAX_HEAD;
         let mut next = |source: &mut BufReader<Timed>| {
             let line = line(source, left)?;
@@ -315,6 +317,7 @@ fn read_head(mut source: BufReader<Timed>) -> io::Result<Answer> {
             source,
         });
     }
+    Err(bad("only announcements of an answer"))
 }
 
 impl Answer {

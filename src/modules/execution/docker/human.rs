@@ -6,7 +6,7 @@ use halite_wire::Map;
 /// A number of bytes for people.
 pub fn size(bytes: i64) -> String {
     let mut number = bytes as f64;
-    if bytes.abs() < 1024 {
+    if bytes.unsigned_abs() < 1024 {
         return format!("{bytes} bytes");
     }
     let mut unit = "";

@@ -35,12 +35,17 @@ fn config_file() -> PathBuf {
         .join("config.json")
 }
 
-fn config() -> Map {
-    let text = std::fs::read(config_file()).unwrap_or_default();
-    json::parse::<Value>(&text)
-        .ok()
-        .and_then(Value::into_map)
-        .unwrap_or_default()
+fn config() -> Result<Map> {
+    let path = config_file();
+    let wrong = |what: &str| CallError::Command(format!("{}: {what}", path.display()));
+    match std::fs::read(&path) {
+        Ok(text) => json::parse::<Value>(&text)
+            .ok()
+            .and_then(Value::into_map)
+            .ok_or_else(|| wrong("no JSON object; mend or remove it")),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Map::new()),
+        Err(e) => Err(wrong(&e.to_string())),
+    }
 }
 
 /// The header that tells the engine who we are at the registry of a repository, if that is known.
@@ -67,7 +72,7 @@ pub fn credentials(call: &mut Call<'_>, repository: &str) -> Result<Option<Strin
 
 /// The account that `docker login` has left.
 fn logged_in(registry: &str) -> Option<Map> {
-    let config = config();
+    let config = config().ok()?;
     let auths = config.get("auths")?.as_map()?;
     let (_, entry) = auths
         .iter()
@@ -157,7 +162,7 @@ fn told(call: &mut Call<'_>, errors: Vec<Value>, results: Map) -> Value {
 /// Changes the accounts in `config.json`, which only its owner may read.
 fn change(edit: impl FnOnce(&mut Map)) -> std::result::Result<(), String> {
     let path = config_file();
-    let mut all = config();
+    let mut all = config().map_err(|e| e.to_string())?;
     let mut auths = all.remove("auths").map(as_map).unwrap_or_default();
     edit(&mut auths);
     all.set("auths", auths);

@@ -2,12 +2,15 @@
 
 use super::super::CallError;
 use crate::execution::declare::Result;
+use halite_sys::safe_open::{open_no_follow, read_regular};
 use std::io::{self, PipeReader};
 use std::path::Path;
 use std::thread::JoinHandle;
 
 /// Deepest directories that are looked at.
 const MAX_DEPTH: usize = 100;
+/// Largest `.dockerignore`, in bytes.
+const MAX_IGNORE: u64 = 1 << 20;
 
 /// One line of `.dockerignore`.
 struct Pattern {
@@ -61,7 +64,11 @@ fn pattern(line: &str) -> Option<Pattern> {
 pub fn pack(dir: &Path, dockerfile: &str) -> Result<(PipeReader, JoinHandle<io::Result<()>>)> {
     let failed = |e: io::Error| CallError::Command(e.to_string());
     let (reader, writer) = io::pipe().map_err(failed)?;
-    let ignored = std::fs::read_to_string(dir.join(".dockerignore")).unwrap_or_default();
+    let ignored = match read_regular(&dir.join(".dockerignore"), MAX_IGNORE) {
+        Ok(text) => String::from_utf8_lossy(&text).into_owned(),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(e) => return Err(CallError::Command(format!(".dockerignore: {e}"))),
+    };
     let mut patterns: Vec<Pattern> = ignored.lines().filter_map(pattern).collect();
     // The engine needs these in any case.
     let needed = [format!("!{dockerfile}"), "!.dockerignore".to_owned()];
@@ -98,7 +105,14 @@ fn add(
             // Sockets and devices are no part of a build.
             continue;
         }
-        if wanted {
+        if wanted && kind.is_file() {
+            // It may have become a link or a pipe since the directory was read.
+            let mut file = open_no_follow(&top.join(&path))?;
+            if !file.metadata()?.is_file() {
+                continue;
+            }
+            archive.append_file(&path, &mut file)?;
+        } else if wanted {
             archive.append_path_with_name(top.join(&path), &path)?;
         }
         // Something below may be kept nevertheless.

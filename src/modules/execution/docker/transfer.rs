@@ -9,6 +9,7 @@ use crate::execution::declare::Result;
 use halite_wire::{Map, Value, map};
 use std::fs::File;
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -472,6 +473,8 @@ fn write_archive(call: &mut Call<'_>, engine: &Engine, from: &str) -> Result<Map
         let file = File::options()
             .write(true)
             .create_new(true)
+            // An image may have secrets in it.
+            .mode(0o600)
             .open(&unfinished)
             .map_err(failed)?;
         if squeezed {

@@ -37,7 +37,7 @@ fn free_path(call: &Call<'_>) -> Result<Option<String>> {
     let path = call.text("path").filter(|path| !path.is_empty());
     if let Some(path) = &path
         && !call.flag("overwrite")
-        && Path::new(path).is_file()
+        && Path::new(path).symlink_metadata().is_ok()
     {
         let text = format!("The file at {path} exists and overwrite was set to false");
         return Err(CallError::Command(text));

@@ -229,6 +229,11 @@ pub fn sign_remote(call: &mut Call<'_>) -> Result {
         ] {
             args.remove(name);
         }
+        // Never the path of a file here.
+        if let Some(Value::Str(key)) = args.get("public_key") {
+            let key = key.clone().into_bytes();
+            args.set("public_key", Value::Bytes(key));
+        }
         merge(policy, &mut args)
             .and_then(|()| local(&args))
             .map(|cert| Value::Bytes(cert.text().into_bytes()))

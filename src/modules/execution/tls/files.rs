@@ -67,14 +67,31 @@ impl Files {
     }
 }
 
-pub fn ca(call: &Call<'_>) -> Files {
-    let name = call.text("ca_name").unwrap_or_default();
-    Files {
+/// An argument that names a directory below the base.
+///
+/// # Errors
+/// It leads out of it.
+pub fn directory(call: &Call<'_>, name: &str) -> Result<String> {
+    let dir = call.text(name).unwrap_or_default();
+    let leaves = dir.is_empty() || dir.starts_with('/') || dir.split('/').any(|part| part == "..");
+    if leaves || dir.contains(['\0', '\n']) {
+        return Err(CallError::Command(format!(
+            "{name} {dir:?} is no directory below {}",
+            base(call)
+        )));
+    }
+    Ok(dir)
+}
+
+/// The files of an authority.
+pub fn ca(call: &Call<'_>) -> Result<Files> {
+    let name = directory(call, "ca_name")?;
+    Ok(Files {
         stem: call
             .text("ca_filename")
             .unwrap_or_else(|| format!("{name}_ca_cert")),
         dir: format!("{}/{name}", base(call)),
-    }
+    })
 }
 
 /// The files of a certificate: of a name given with an argument, or of the CN.
@@ -86,14 +103,17 @@ pub fn leaf(call: &Call<'_>, dir: &str, filename: &str) -> Result<Files> {
         _ => String::new(),
     };
     Files::new(
-        dir_given.unwrap_or_else(|| format!("{}/certs", ca(call).dir)),
+        match dir_given {
+            Some(dir) => dir,
+            None => format!("{}/certs", ca(call)?.dir),
+        },
         call.text(filename)
             .unwrap_or_else(|| format!("{cn}{suffix}")),
     )
 }
 
 pub fn get_ca(call: &mut Call<'_>) -> Result {
-    let ca = ca(call);
+    let ca = ca(call)?;
     if !ca.exists() {
         let name = call.text("ca_name").unwrap_or_default();
         return Err(CallError::raised(

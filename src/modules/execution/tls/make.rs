@@ -1,6 +1,8 @@
 //! Keys, requests and certificates.
 
-use super::files::{Files, authority, base, ca, digest, failed, io_error, leaf, write_public};
+use super::files::{
+    Files, authority, base, ca, digest, directory, failed, io_error, leaf, write_public,
+};
 use super::revoke::add_to_index;
 use crate::execution::command_helpers::{read_file, write_private};
 use crate::execution::declare::Result;
@@ -137,7 +139,7 @@ pub fn create_ca(call: &mut Call<'_>) -> Result {
     }
     let digest = digest(call)?;
     let name = call.text("ca_name").unwrap_or_default();
-    let ca = ca(call);
+    let ca = ca(call)?;
     let ca = Files::new(ca.dir, ca.stem)?;
     if ca.exists() && !call.flag("replace") {
         return Ok(format!("Certificate for CA named \"{name}\" already exists").into());
@@ -160,7 +162,7 @@ pub fn create_ca(call: &mut Call<'_>) -> Result {
 pub fn create_self_signed_cert(call: &mut Call<'_>) -> Result {
     let digest = digest(call)?;
     let cn = call.text("CN").unwrap_or_default();
-    let dir = call.text("tls_dir").unwrap_or_default();
+    let dir = directory(call, "tls_dir")?;
     let top = format!("{}/{dir}", base(call));
     let files = Files::new(
         format!("{top}/certs"),
@@ -218,7 +220,7 @@ pub fn extensions(call: &mut Call<'_>, kind: &str) -> Result<Map> {
 
 pub fn create_csr(call: &mut Call<'_>) -> Result {
     let name = call.text("ca_name").unwrap_or_default();
-    if !ca(call).exists() {
+    if !ca(call)?.exists() {
         return Ok(format!(
             "Certificate for CA named \"{name}\" does not exist, please create it first."
         )
@@ -278,7 +280,7 @@ pub fn create_ca_signed_cert(call: &mut Call<'_>) -> Result {
     if files.exists() && !call.flag("replace") {
         return Ok(format!("Certificate \"{}\" already exists", files.stem).into());
     }
-    let ca = ca(call);
+    let ca = ca(call)?;
     if !ca.exists() {
         let name = call.text("ca_name").unwrap_or_default();
         return refused(format!("There is no CA named \"{name}\""));
@@ -323,7 +325,7 @@ fn sign(
 
 pub fn create_pkcs12(call: &mut Call<'_>) -> Result {
     let cn = call.text("CN").unwrap_or_default();
-    let ca = ca(call);
+    let ca = ca(call)?;
     let files = leaf(call, "", "")?;
     let path = files.file("p12");
     if Path::new(&path).exists() && !call.flag("replace") {

@@ -27,7 +27,7 @@ pub(super) const MODULE: Module = Module {
             "Sets the directory of all authorities for the rest of the run.",
         )
         .args(args![cacert_path]),
-        Function::new("ca_exists", |c| Ok(ca(c).exists().into()), "Whether there is an authority.")
+        Function::new("ca_exists", |c| Ok(ca(c)?.exists().into()), "Whether there is an authority.")
             .args(args![ca_name, cacert_path = None, ca_filename = None]),
         Function::new("get_ca", get_ca, "The path of an authority's certificate, or the certificate.")
             .args(args![ca_name, as_text = False, cacert_path = None]),
@@ -176,7 +176,7 @@ pub(super) const MODULE: Module = Module {
             .args(args![cert, ca_name, crl_file]),
         Function::new(
             "maybe_fix_ssl_version",
-            |c| files::authority(&ca(c)).map(|_| Value::Nil),
+            |c| files::authority(&ca(c)?).map(|_| Value::Nil),
             "Nothing: authorities made here have the right version.",
         )
         .args(args![ca_name, cacert_path = None, ca_filename = None]),

@@ -7,8 +7,10 @@ use crate::execution::declare::Result;
 use crate::execution::{Call, python};
 use halite_wire::{Value, map};
 use jiff::Timestamp;
+use nix::fcntl::{Flock, FlockArg};
 use openssl::error::ErrorStack;
 use openssl::x509::{CrlStatus, X509, X509Crl};
+use std::fs::File;
 use std::path::Path;
 
 /// Revocation lists are valid for a century.
@@ -35,8 +37,19 @@ fn index_line(cert: &X509, revoked: Option<i64>) -> Result<String, ErrorStack> {
     ))
 }
 
-fn index(dir: &str) -> String {
-    read_file(&format!("{dir}/index.txt")).unwrap_or_default()
+fn index(dir: &str) -> Result<String> {
+    let path = format!("{dir}/index.txt");
+    if !Path::new(&path).exists() {
+        return Ok(String::new());
+    }
+    // A list of revocations made of an index that could not be read would revoke nothing any more.
+    read(&path)
+}
+
+/// Holds off others who change the index, until it is dropped.
+fn lock(dir: &str) -> Result<Flock<File>> {
+    let file = File::open(dir).map_err(io_error(dir))?;
+    Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, e)| io_error(dir)(e.into()))
 }
 
 fn write_index(dir: &str, text: &str) -> Result<()> {
@@ -51,7 +64,8 @@ fn write_index(dir: &str, text: &str) -> Result<()> {
 
 pub fn add_to_index(dir: &str, cert: &X509) -> Result<()> {
     let line = index_line(cert, None).map_err(failed)?;
-    write_index(dir, &format!("{}{line}\n", index(dir)))
+    let _lock = lock(dir)?;
+    write_index(dir, &format!("{}{line}\n", index(dir)?))
 }
 
 /// The field of a line of the index.
@@ -83,7 +97,7 @@ fn write_crl(call: &mut Call<'_>, ca: &Files, path: &str, index: &str) -> Result
 }
 
 pub fn create_empty_crl(call: &mut Call<'_>) -> Result {
-    let ca = ca(call);
+    let ca = ca(call)?;
     if !ca.exists() {
         let name = call.text("ca_name").unwrap_or_default();
         return Ok(format!("There is no CA named \"{name}\"").into());
@@ -98,7 +112,7 @@ pub fn create_empty_crl(call: &mut Call<'_>) -> Result {
 }
 
 pub fn revoke_cert(call: &mut Call<'_>) -> Result {
-    let ca = ca(call);
+    let ca = ca(call)?;
     if !ca.exists() {
         let name = call.text("ca_name").unwrap_or_default();
         return Ok(format!("There is no CA named \"{name}\"").into());
@@ -113,7 +127,8 @@ pub fn revoke_cert(call: &mut Call<'_>) -> Result {
     let serial = serial(&cert).map_err(failed)?;
     let now = Timestamp::now().as_second();
     let line = index_line(&cert, Some(now)).map_err(failed)?;
-    let old = index(&ca.dir);
+    let _lock = lock(&ca.dir)?;
+    let old = index(&ca.dir)?;
     let is_it = |known: &&str| field(known, 3) == serial;
     if old
         .lines()
@@ -137,7 +152,7 @@ pub fn revoke_cert(call: &mut Call<'_>) -> Result {
 
 pub fn validate(call: &mut Call<'_>) -> Result {
     let cert = loaded(call)?;
-    let ca = ca(call);
+    let ca = ca(call)?;
     let (issuer, _) = authority(&ca)?;
     let key = issuer.public_key().map_err(failed)?;
     let invalid = |why: &str| Ok(map! {"valid" => false, "error" => why}.into());

@@ -1,7 +1,7 @@
 //! PEM as text: `get_pem_entry`, `get_pem_entries`, `write_pem`.
 
 use super::source::{self, is_file};
-use crate::execution::command_helpers::{TempFile, write_private};
+use crate::execution::command_helpers::{TempFile, rewrite, write_private};
 use crate::execution::declare::Result;
 use crate::execution::file::{paths, replace_file};
 use crate::execution::{Call, CallError, python};
@@ -134,7 +134,13 @@ pub fn write(text: &Value, path: &str, overwrite: bool, kind: Option<&str>) -> R
             content.push_str(&parameters);
         }
     }
-    write_private(path, content.as_bytes()).map_err(|e| python::os_error(&e, path))?;
+    // What is public keeps the mode that it has.
+    let written = if !content.contains("PRIVATE KEY-----") && Path::new(path).is_file() {
+        rewrite(Path::new(path), content.as_bytes())
+    } else {
+        write_private(path, content.as_bytes())
+    };
+    written.map_err(|e| python::os_error(&e, path))?;
     Ok(format!("PEM written to {path}"))
 }
 

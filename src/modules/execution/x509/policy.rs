@@ -129,6 +129,19 @@ pub fn remote(
     Ok((cert.cert, key))
 }
 
+/// What a minion that asks for a certificate cannot choose.
+const NOT_FOR_PEERS: [&str; 9] = [
+    "ca_server",
+    "signing_policy",
+    "private_key",
+    "private_key_passphrase",
+    "signing_private_key",
+    "signing_private_key_passphrase",
+    "signing_cert",
+    "copypath",
+    "prepend_cn",
+];
+
 /// `sign_remote_certificate`.
 pub fn sign_remote(call: &mut Call<'_>) -> Result {
     let refused = |why: String| {
@@ -157,6 +170,19 @@ pub fn sign_remote(call: &mut Call<'_>) -> Result {
         return Ok(map! {"data" => policy, "errors" => Value::Array(Vec::new())}.into());
     }
     let mut args = call.arg("kwargs").as_map().cloned().unwrap_or_default();
+    // Which key signs, and where copies go, is not for others to say (in stock it is), nor do they get to know which files
+    // are here.
+    for name in NOT_FOR_PEERS {
+        args.remove(name);
+    }
+    for name in ["public_key", "csr"] {
+        if args
+            .str(name)
+            .is_some_and(|given| !given.contains("-----BEGIN"))
+        {
+            return refused(format!("{name} must be PEM or DER, not the path of a file"));
+        }
+    }
     merge(&policy, &mut args);
     // It is signed here.
     args.remove("ca_server");
