@@ -309,4 +309,20 @@ mod tests {
         assert_eq!(mode & 0o7777, 0o640);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
     }
+
+    #[test]
+    fn private_files_take_the_place_of_what_was_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, other) = (dir.path().join("key"), dir.path().join("other"));
+        let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        write_private(path.to_str().unwrap(), b"one").unwrap();
+        assert!(!path.is_symlink() && !other.exists());
+        assert_eq!(mode(), 0o600);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+        write_private(path.to_str().unwrap(), b"two").unwrap();
+        assert_eq!(mode(), 0o600);
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
 }

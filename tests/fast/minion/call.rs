@@ -67,6 +67,24 @@ fn exit_statuses() {
     assert_eq!(run(&["--nonsense"]).0, 64);
 }
 
+/// What the last template saw is kept until the end of the process, which it must not abort.
+#[test]
+fn the_only_template_of_a_process() {
+    let dir = local();
+    let text = "{{ grains.get('ip_interfaces') is mapping }}";
+    let args = [
+        "--local",
+        "file.apply_template_on_contents",
+        text,
+        "jinja",
+        "{}",
+        "{}",
+        "base",
+    ];
+    let (status, out, err) = call(dir.path(), &args);
+    assert_eq!((status, out.as_str()), (0, "local:\n    True\n"), "{err}");
+}
+
 #[test]
 fn grains_and_documentation() {
     let dir = local();

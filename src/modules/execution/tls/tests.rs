@@ -91,3 +91,40 @@ fn names_stay_in_their_directory() {
         assert!(text.contains("cannot be part of a file name"), "{text}");
     }
 }
+
+#[test]
+fn an_index_that_cannot_be_read_is_no_empty_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let of = |more: Map| {
+        let mut kwargs = map! {"ca_name" => "koji", "cacert_path" => path};
+        kwargs.0.extend(more.0);
+        kwargs
+    };
+    call("create_ca", of(map! {}));
+    for cn in ["a", "b"] {
+        call("create_csr", of(map! {"CN" => cn}));
+        call("create_ca_signed_cert", of(map! {"CN" => cn}));
+    }
+    call("revoke_cert", of(map! {"CN" => "a"}));
+    let index = dir.path().join("koji/index.txt");
+    let mut bytes = std::fs::read(&index).unwrap();
+    bytes.extend(b"V\t\t\t00\tunknown\t/CN=M\xfcller\n");
+    std::fs::write(&index, bytes).unwrap();
+    call("revoke_cert", of(map! {"CN" => "b"}));
+    let text = String::from_utf8_lossy(&std::fs::read(&index).unwrap()).into_owned();
+    assert_eq!(
+        text.lines().filter(|line| line.starts_with('R')).count(),
+        2,
+        "{text}"
+    );
+    assert!(text.contains("ller"), "{text}");
+
+    let kwargs = map! {"ca_name" => "../koji", "cacert_path" => path};
+    let out = invoke(&Context::default(), "tls.create_ca", Vec::new(), kwargs);
+    assert!(
+        out.unwrap_err()
+            .to_string()
+            .contains("is no directory below")
+    );
+}
