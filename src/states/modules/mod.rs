@@ -31,6 +31,7 @@ mod kmod;
 mod locale;
 mod lvm;
 mod made_file;
+mod mod_beacon;
 mod module;
 mod mount;
 mod mysql;
@@ -172,7 +173,7 @@ pub(crate) fn joining(module: &str) -> Option<Join> {
 }
 
 /// Functions that only the engine calls.
-const INNER: [&str; 2] = ["mod_init", "mod_watch"];
+const INNER: [&str; 3] = ["mod_beacon", "mod_init", "mod_watch"];
 
 /// All functions by full name but the engine's own, sorted.
 pub fn functions() -> Vec<(String, &'static StateFunction)> {
