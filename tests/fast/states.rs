@@ -22,8 +22,7 @@ const CALLS: &str = "HALITE_TEST_STATES_CALLS";
 const STAGE: &str = "HALITE_TEST_STATES";
 
 /// What a host of that family says of itself.
-const REDHAT: &str =
-    ", os_family: RedHat, os: CentOS, osfullname: CentOS Linux, osrelease: '8.5', osmajorrelease: 8";
+const REDHAT: &str = ", os_family: RedHat, os: CentOS, osfullname: CentOS Linux, osrelease: '8.5', osmajorrelease: 8";
 
 struct Stage {
     dir: PathBuf,

@@ -16,6 +16,7 @@ mod disk;
 mod environ;
 mod event;
 mod file;
+mod firewall;
 mod firewalld;
 mod gem;
 mod git;
@@ -29,6 +30,7 @@ mod iptables;
 mod keyboard;
 mod kmod;
 mod locale;
+mod loop_until;
 mod lvm;
 mod made_file;
 mod mod_beacon;
@@ -42,6 +44,7 @@ mod pip;
 mod pkg;
 mod pkgrepo;
 mod postgres;
+mod process;
 mod quota;
 mod rabbitmq;
 mod raid;
@@ -52,6 +55,7 @@ mod service;
 mod ssh_auth;
 mod ssh_known_hosts;
 mod ssh_pki;
+mod status;
 mod supervisord;
 mod sysctl;
 mod test;
@@ -87,6 +91,7 @@ const MODULES: &[StateModule] = &[
     environ::MODULE,
     event::MODULE,
     file::MODULE,
+    firewall::MODULE,
     firewalld::MODULE,
     git::MODULE,
     gpg::MODULE,
@@ -99,6 +104,7 @@ const MODULES: &[StateModule] = &[
     keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
+    loop_until::MODULE,
     lvm::MODULE,
     module::MODULE,
     mount::MODULE,
@@ -121,6 +127,7 @@ const MODULES: &[StateModule] = &[
     postgres::schema::MODULE,
     postgres::tablespace::MODULE,
     postgres::user::MODULE,
+    process::MODULE,
     quota::MODULE,
     rabbitmq::CLUSTER,
     rabbitmq::PLUGIN,
@@ -136,6 +143,7 @@ const MODULES: &[StateModule] = &[
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
     ssh_pki::MODULE,
+    status::MODULE,
     supervisord::MODULE,
     sysctl::MODULE,
     test::MODULE,
