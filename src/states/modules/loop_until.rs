@@ -121,21 +121,24 @@ fn until_no_eval(s: &mut State<'_, '_>) -> Result {
         let text = format!("Invalid operator \"{sign}\" supplied.");
         return Ok(StateOutcome::bad(text));
     };
-    let mut times = [Duration::ZERO; 3];
-    for (time, (key, word)) in times.iter_mut().zip([
-        ("timeout", "Timeout"),
-        ("period", "Period"),
-        ("init_wait", "Init_wait"),
-    ]) {
-        match seconds(s.arg(key)) {
-            Some(found) => *time = found,
-            None => {
-                let text = format!("{word} must be specified as a float in seconds");
-                return Ok(StateOutcome::bad(text));
-            }
-        }
-    }
-    let [timeout, period, wait] = times;
+    let number = |key: &str, word: &str| {
+        let text = format!("{word} must be specified as a float in seconds");
+        seconds(s.arg(key)).ok_or_else(|| StateOutcome::bad(text))
+    };
+    let (timeout, period) = match (number("timeout", "Timeout"), number("period", "Period")) {
+        (Ok(timeout), Ok(period)) => (timeout, period),
+        (Err(wrong), _) | (_, Err(wrong)) => return Ok(wrong),
+    };
+    let wait = match s.arg("init_wait") {
+        Value::Str(_) => None,
+        other => seconds(other),
+    };
+    let Some(wait) = wait else {
+        return Err(CallError::Type(format!(
+            "'{}' object cannot be interpreted as an integer",
+            python::type_name(s.arg("init_wait"))
+        )));
+    };
     let args = s.list("args");
     let kwargs = match s.arg("kwargs") {
         Value::Map(kwargs) => kwargs.clone(),

@@ -23,7 +23,7 @@ fn absent(s: &mut State<'_, '_>) -> Result {
             Some(all) if !all.is_empty() => {
                 StateOutcome::would(format!("{} processes will be killed", all.len()))
             }
-            _ => StateOutcome::good("No matching processes running"),
+            _ => StateOutcome::would("No matching processes running"),
         });
     }
     if s.flag("signal") {

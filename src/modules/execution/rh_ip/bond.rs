@@ -1,7 +1,6 @@
 //! The options of bonds.
 
-use super::interface::word;
-use super::{Result, attribute, invalid, number, python};
+use super::{Result, attribute, invalid, number, python, word};
 use halite_wire::{Map, Value};
 
 const MODES: [&str; 7] = [

@@ -2,21 +2,10 @@
 
 use super::{
     CallError, Result, WORDS, attribute, bond, command_helpers, debian_ip, ethtool, invalid,
-    number, python, truth,
+    number, python, truth, word,
 };
 use halite_wire::{Map, Value, pyjson};
 use std::net::{Ipv4Addr, Ipv6Addr};
-
-/// A word for yes or no, if it is given.
-pub fn word(opts: &Map, iface: &str, key: &str) -> Result<Option<bool>> {
-    let Some(value) = opts.get(key) else {
-        return Ok(None);
-    };
-    match truth(value) {
-        Some(on) => Ok(Some(on)),
-        None => Err(invalid(iface, &python::str(value), WORDS)),
-    }
-}
 
 fn yes_no(on: bool) -> &'static str {
     if on { "yes" } else { "no" }
@@ -134,9 +123,9 @@ pub fn file(iface: &str, kind: &str, enabled: bool, opts: &Map) -> Result<String
         given => given.map(several),
     };
     // The servers of a peer are wanted beside own ones.
-    match word(opts, iface, "peerdns")?.or(servers.is_some().then_some(true)) {
-        Some(on) => out.add("PEERDNS", yes_no(on)),
-        None => {}
+    let wanted = word(opts, iface, "peerdns")?.or(servers.is_some().then_some(true));
+    if let Some(on) = wanted {
+        out.add("PEERDNS", yes_no(on));
     }
     out.word("peerroutes", "PEERROUTES")?;
     out.word("defroute", "DEFROUTE")?;

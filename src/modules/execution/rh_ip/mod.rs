@@ -139,6 +139,17 @@ fn write(name: &str, text: &str) -> Result<()> {
     command_helpers::write_file(&path, text).map_err(|e| python::os_error(&e, &path))
 }
 
+/// A word for yes or no, if it is given.
+fn word(opts: &Map, iface: &str, key: &str) -> Result<Option<bool>> {
+    let Some(value) = opts.get(key) else {
+        return Ok(None);
+    };
+    match truth(value) {
+        Some(on) => Ok(Some(on)),
+        None => Err(invalid(iface, &python::str(value), WORDS)),
+    }
+}
+
 fn switch(call: &mut Call<'_>, program: &str) -> Result {
     let kind = python::str(call.arg("iface_type")).to_lowercase();
     // The master of a port brings it up.
@@ -159,7 +170,7 @@ fn install(call: &mut Call<'_>, package: &str, test: bool) -> Result<()> {
 
 /// Has traffic of bridges pass the filters of the host, or not.
 fn filter_bridges(call: &mut Call<'_>, opts: &Map, name: &str) -> Result<()> {
-    let bypass = interface::word(opts, name, "bypassfirewall")?.unwrap_or(true);
+    let bypass = word(opts, name, "bypassfirewall")?.unwrap_or(true);
     for program in ["ip6tables", "iptables", "arptables"] {
         let key = format!("net.bridge.bridge-nf-call-{program}");
         let value = if bypass { "0" } else { "1" };
