@@ -55,6 +55,13 @@ IGNORED = {"start_time", "duration", "__run_num__", "pid", "__sls__"}
 
 
 GRAINS = {"gl": ["a", "b"], "gm": {"l": ["a"], "k": "v", "deep": {"x": 1}}, "gt": "t", "gn": None}
+# What a host of another family says of itself, for files whose names end so.
+FAMILIES = {"redhat": {"os_family": "RedHat", "os": "CentOS", "osfullname": "CentOS Linux", "osrelease": "8.5", "osmajorrelease": 8}}
+
+
+def grains():
+    ending = NAMES[0].removesuffix(".yaml").rpartition("_")[2]
+    return {**GRAINS, **FAMILIES.get(ending, {})}
 
 
 def options():
@@ -62,7 +69,7 @@ def options():
     conf = f"{WORK}/conf/stock/minion"
     with open(conf, "w") as f:
         yaml.safe_dump({
-            "id": "m1", "file_client": "local", "root_dir": f"{WORK}/root-stock", "grains": GRAINS, "file_roots": {"base": [f"{WORK}/srv"]},
+            "id": "m1", "file_client": "local", "root_dir": f"{WORK}/root-stock", "grains": grains(), "file_roots": {"base": [f"{WORK}/srv"]},
             "pillar_roots": {"base": [f"{WORK}/pillar"]}, "log_level": "quiet", "log_level_logfile": "quiet", "fileserver_list_cache_time": 0,
         }, f)
     return salt.config.minion_config(conf)

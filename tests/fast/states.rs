@@ -21,19 +21,27 @@ const MARK: &str = "Traceback (most recent call last):";
 const CALLS: &str = "HALITE_TEST_STATES_CALLS";
 const STAGE: &str = "HALITE_TEST_STATES";
 
+/// What a host of that family says of itself.
+const REDHAT: &str = ", os_family: RedHat, os: CentOS, osfullname: CentOS Linux, osrelease: '8.5', osmajorrelease: 8";
+
 struct Stage {
     dir: PathBuf,
     ctx: Context,
 }
 
 impl Stage {
-    fn new(dir: PathBuf) -> Stage {
+    /// For the calls of a file; its name may end with the family of the host.
+    fn new(dir: PathBuf, file: &Path) -> Stage {
         let work = dir.display();
+        let family = match file.file_stem() {
+            Some(name) if name.to_string_lossy().ends_with("_redhat") => REDHAT,
+            _ => "",
+        };
         let conf = dir.join("conf/halite");
         std::fs::create_dir_all(&conf).unwrap();
         let text = format!(
             "id: m1\nfile_client: local\nroot_dir: {work}/root-halite\ncachedir: {work}/root-halite/var/cache/salt/minion\n\
-             grains: {{gl: [a, b], gm: {{l: [a], k: v, deep: {{x: 1}}}}, gt: t, gn: null}}\n\
+             grains: {{gl: [a, b], gm: {{l: [a], k: v, deep: {{x: 1}}}}, gt: t, gn: null{family}}}\n\
              file_roots: {{base: [{work}/srv]}}\npillar_roots: {{base: [{work}/pillar]}}\n"
         );
         std::fs::write(conf.join("minion"), text).unwrap();
@@ -360,7 +368,7 @@ fn state_functions_as_recorded() {
 fn play(dir: PathBuf, file: &Path) {
     halite::states::install();
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
-    let stage = Stage::new(dir);
+    let stage = Stage::new(dir, file);
     let name = file.file_stem().unwrap_or_default().to_string_lossy();
     stage.apart(name.starts_with("service"));
     std::env::set_current_dir("/").unwrap();

@@ -73,6 +73,7 @@ pub mod rabbitmq;
 mod raid;
 mod random;
 mod ret;
+mod rh_ip;
 mod saltutil;
 mod schedule;
 mod scheduled;
@@ -217,7 +218,7 @@ fn common_modules() -> impl Iterator<Item = &'static Module> {
 }
 
 /// Modules of the same name, of which each host has one depending on its grains.
-const HOST_SPECIFIC: &[ModulesByHost] = &[debian_ip::MODULES, pkg::MODULES];
+const HOST_SPECIFIC: &[ModulesByHost] = &[debian_ip::MODULES, rh_ip::MODULES, pkg::MODULES];
 
 /// Maximum nesting of function calls (`test.cross_test`).
 const MAX_CALLS: u32 = 32;

@@ -1,7 +1,7 @@
 //! `pip`: Python packages of an interpreter or a virtual environment (`salt/modules/pip.py`).
 
 use super::cmd::which;
-use super::command_helpers::run_all_as;
+use super::command_helpers::{compare, run_all_as};
 use super::declare::{Arg, Function, Module, Result, args};
 use super::program::CommandOutput;
 use super::{Call, CallError, python};
@@ -29,6 +29,42 @@ pub(super) const MODULE: Module =
             Function::new("freeze", freeze, "The installed packages as requirements.")
                 .args(ENV)
                 .keywords(),
+            Function::new(
+                "list_freeze_parse",
+                list_freeze_parse,
+                "The installed packages with their versions, as pip freeze shows them.",
+            )
+            .args(args![
+                prefix = None,
+                bin_env = None,
+                user = None,
+                cwd = None,
+                env_vars = None
+            ])
+            .keywords(),
+            Function::new(
+                "list_upgrades",
+                |c| Ok(upgrades(c)?.into()),
+                "The packages that have newer versions, with these.",
+            )
+            .args(args![bin_env = None, user = None, cwd = None]),
+            Function::new(
+                "upgrade_available",
+                |c| Ok(upgrades(c)?.contains(&text(c, "pkg")).into()),
+                "Whether a package has a newer version.",
+            )
+            .args(args![pkg, bin_env = None, user = None, cwd = None]),
+            Function::new(
+                "upgrade",
+                upgrade,
+                "Upgrades all packages that have newer versions.",
+            )
+            .args(args![
+                bin_env = None,
+                user = None,
+                cwd = None,
+                use_vt = False
+            ]),
             Function::new(
                 "is_installed",
                 is_installed,
@@ -238,6 +274,77 @@ fn freeze(call: &mut Call<'_>) -> Result {
     }
     let lines: Vec<String> = ran.stdout.lines().map(str::to_owned).collect();
     Ok(lines.into())
+}
+
+fn list_freeze_parse(call: &mut Call<'_>) -> Result {
+    let prefix = text(call, "prefix");
+    let mut found = Map::new();
+    let lines = freeze(call)?.str_list();
+    if prefix.is_empty() || "pip".starts_with(&prefix) {
+        found.set("pip", version(call)?);
+    }
+    for line in lines {
+        let Some((name, version)) = line.split_once("==") else {
+            continue;
+        };
+        if normalized(name).starts_with(&normalized(&prefix)) {
+            found.set(name, version);
+        }
+    }
+    Ok(found.into())
+}
+
+/// Newer versions and their kinds, by package.
+fn upgrades(call: &mut Call<'_>) -> Result<Map> {
+    let argv = [
+        "list",
+        "--outdated",
+        "--disable-pip-version-check",
+        "--format=json",
+    ];
+    let ran = run(call, argv.map(str::to_owned).to_vec())?;
+    if !ran.ok() {
+        return Err(said(ran));
+    }
+    let all: serde_json::Value = halite_wire::json::parse(ran.stdout.as_bytes())
+        .map_err(|_| CallError::Command("Invalid JSON".to_owned()))?;
+    let mut found = Map::new();
+    for one in all.as_array().into_iter().flatten() {
+        let get = |key: &str| one.get(key).and_then(serde_json::Value::as_str);
+        if let (Some(name), Some(new)) = (get("name"), get("latest_version")) {
+            let kind = get("latest_filetype").unwrap_or_default();
+            found.set(name, format!("{new} [{kind}]"));
+        }
+    }
+    Ok(found)
+}
+
+fn upgrade(call: &mut Call<'_>) -> Result {
+    let mut kwargs = Map::new();
+    for key in ["bin_env", "user", "cwd"] {
+        kwargs.set(key, call.arg(key).clone());
+    }
+    let all = |call: &mut Call<'_>| -> Result<Map> {
+        let all = call.salt("pip.list", Vec::new(), kwargs.clone())?;
+        Ok(all.into_map().unwrap_or_default())
+    };
+    let old = all(call)?;
+    let (mut good, mut comment) = (true, String::new());
+    for (name, _) in upgrades(call)?.iter() {
+        let argv = ["install", "-U", "--disable-pip-version-check"];
+        let mut argv = argv.map(str::to_owned).to_vec();
+        argv.push(python::str(name));
+        let ran = run(call, argv)?;
+        if !ran.ok() {
+            good = false;
+            comment += &ran.stderr;
+        }
+    }
+    let new = all(call)?;
+    Ok(map! {
+        "changes" => compare(&old, &new), "result" => good, "comment" => comment,
+    }
+    .into())
 }
 
 fn is_installed(call: &mut Call<'_>) -> Result {

@@ -6,6 +6,7 @@
 //! map per call, in the order of the [`graph`] of requisites. [`run`] makes the calls, as far as requisites
 //! permit. There is no IO: files come from a [`highstate::SlsSource`], calls go to [`run::StateModules`].
 
+mod beacons;
 mod call;
 pub mod compile;
 mod declare;

@@ -28,7 +28,7 @@ pub struct RunOptions {
     pub max_parallel: usize,
 }
 
-/// Makes all calls, then those of `listen`. Results are in the order of calls, by tag.
+/// Makes all calls, then those of `listen` and `beacon`. Results are in the order of calls, by tag.
 pub fn run(functions: &dyn StateModules, compiled: Compiled, options: &RunOptions) -> Map {
     std::thread::scope(|scope| {
         let mut run = Run {
@@ -45,6 +45,7 @@ pub fn run(functions: &dyn StateModules, compiled: Compiled, options: &RunOption
         if run.all(&order) {
             run.listeners(&order);
         }
+        run.beacons(&order);
         run.results.list.into_iter().collect()
     })
 }

@@ -90,6 +90,7 @@ impl StateModules for TestStates {
                 low.str("comment").unwrap_or_default(),
             ),
             "mod_watch" => (true.into(), true, "Watch statement fired."),
+            "mod_beacon" => (true.into(), false, "Added."),
             other => panic!("{other}"),
         };
         halite_wire::map! {
@@ -271,4 +272,22 @@ fn a_run_is_good_if_nothing_in_it_is_false() {
     assert!(!result::is_state_return(&Value::Map(
         halite_wire::map! {"a" => 1}
     )));
+}
+
+#[test]
+fn beacons_come_last_whatever_their_states_did() {
+    let text = "a:\n  test.nop:\n    - beacon: False\n    - require:\n      - test: f\n\
+                f:\n  test.fail_without_changes:\n    - failhard: True\n    - beacon: True\nz:\n  test.nop: []\n";
+    let files = halite_wire::map! {"base" => halite_wire::map! {"main.sls" => text}};
+    let run = halite_wire::map! {"base" => vec![Value::from("main")]};
+    let results = run_case(&halite_wire::map! {"files" => files, "run" => run}).unwrap();
+    let tags: Vec<&str> = results.iter().filter_map(|(tag, _)| tag.as_str()).collect();
+    assert_eq!(
+        tags,
+        [
+            "test_|-f_|-f_|-fail_without_changes",
+            "test_|-beacon_f_|-f_|-mod_beacon",
+            "test_|-beacon_a_|-a_|-mod_beacon",
+        ]
+    );
 }

@@ -17,6 +17,7 @@ mod docker;
 mod environ;
 mod event;
 mod file;
+mod firewall;
 mod firewalld;
 mod gem;
 mod git;
@@ -30,8 +31,10 @@ mod iptables;
 mod keyboard;
 mod kmod;
 mod locale;
+mod loop_until;
 mod lvm;
 mod made_file;
+mod mod_beacon;
 mod module;
 mod mount;
 mod mysql;
@@ -42,6 +45,7 @@ mod pip;
 mod pkg;
 mod pkgrepo;
 mod postgres;
+mod process;
 mod quota;
 mod rabbitmq;
 mod raid;
@@ -52,6 +56,7 @@ mod service;
 mod ssh_auth;
 mod ssh_known_hosts;
 mod ssh_pki;
+mod status;
 mod supervisord;
 mod sysctl;
 mod test;
@@ -91,6 +96,7 @@ const MODULES: &[StateModule] = &[
     environ::MODULE,
     event::MODULE,
     file::MODULE,
+    firewall::MODULE,
     firewalld::MODULE,
     git::MODULE,
     gpg::MODULE,
@@ -103,6 +109,7 @@ const MODULES: &[StateModule] = &[
     keyboard::MODULE,
     kmod::MODULE,
     locale::MODULE,
+    loop_until::MODULE,
     lvm::MODULE,
     module::MODULE,
     mount::MODULE,
@@ -125,6 +132,7 @@ const MODULES: &[StateModule] = &[
     postgres::schema::MODULE,
     postgres::tablespace::MODULE,
     postgres::user::MODULE,
+    process::MODULE,
     quota::MODULE,
     rabbitmq::CLUSTER,
     rabbitmq::PLUGIN,
@@ -140,6 +148,7 @@ const MODULES: &[StateModule] = &[
     ssh_auth::MODULE,
     ssh_known_hosts::MODULE,
     ssh_pki::MODULE,
+    status::MODULE,
     supervisord::MODULE,
     sysctl::MODULE,
     test::MODULE,
@@ -177,7 +186,7 @@ pub(crate) fn joining(module: &str) -> Option<Join> {
 }
 
 /// Functions that only the engine calls.
-const INNER: [&str; 2] = ["mod_init", "mod_watch"];
+const INNER: [&str; 3] = ["mod_beacon", "mod_init", "mod_watch"];
 
 /// All functions by full name but the engine's own, sorted.
 pub fn functions() -> Vec<(String, &'static StateFunction)> {

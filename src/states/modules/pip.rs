@@ -64,6 +64,17 @@ pub(super) const MODULE: StateModule = StateModule {
             cwd = None,
             use_vt = False
         ]),
+        StateFunction::new(
+            "uptodate",
+            uptodate,
+            "Ensures that all Python packages are up to date.",
+        )
+        .args(args![
+            bin_env = None,
+            user = None,
+            cwd = None,
+            use_vt = False
+        ]),
     ],
 };
 
@@ -444,4 +455,29 @@ mod tests {
         assert_eq!(one, Ok(("foo-bar".to_owned(), 2)));
         assert!(parse("a = 3").is_err());
     }
+}
+
+fn uptodate(s: &mut State<'_, '_>) -> Result {
+    let env = s.pick(&["bin_env", "user", "cwd"]);
+    let newer = match s.salt_with("pip.list_upgrades", Vec::new(), env.clone()) {
+        Ok(newer) => newer,
+        Err(fault @ (CallError::Command(_) | CallError::CommandNotFound(_))) => {
+            return Ok(StateOutcome::bad(fault.message()));
+        }
+        Err(fault) => return Err(fault),
+    };
+    if !newer.truthy() {
+        return Ok(StateOutcome::good("System is already up-to-date."));
+    }
+    if s.test {
+        return Ok(StateOutcome::would("System update will be performed"));
+    }
+    let done = s.salt_with("pip.upgrade", Vec::new(), env)?;
+    let done = done.into_map().unwrap_or_default();
+    Ok(if done.get("result").is_some_and(Value::truthy) {
+        StateOutcome::good("Upgrade successful.").changes(done)
+    } else {
+        let why = done.get("comment").map(python::str).unwrap_or_default();
+        StateOutcome::bad(why)
+    })
 }

@@ -1,5 +1,6 @@
 //! `service`: services that run, are dead, start at boot, or are masked (`salt/states/service.py`).
 
+use super::mod_beacon;
 use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome};
 use halite_modules::args;
 use halite_modules::execution::{CallError, python};
@@ -53,6 +54,7 @@ pub(super) const MODULE: StateModule = StateModule {
             "Ensures that a service is not masked.",
         )
         .args(args![runtime = False]),
+        StateFunction::new("mod_beacon", mod_beacon::service, mod_beacon::DOC).keywords(),
         StateFunction::new(
             "mod_watch",
             mod_watch,

@@ -6,6 +6,8 @@ mod settings;
 mod system;
 mod text;
 
+pub use options::{is_mac, number};
+
 use super::declare::{Function, Module, ModulesByHost, Result, args};
 use super::{Call, CallError, command_helpers, python, shell, which};
 use halite_wire::{Map, Value};

@@ -240,7 +240,8 @@ fn is_mask(value: &Value) -> bool {
     })
 }
 
-fn is_mac(value: &Value) -> Result<bool> {
+/// Whether it is the address of a device: six numbers.
+pub fn is_mac(value: &Value) -> Result<bool> {
     let Some(text) = value.as_str() else {
         let text = format!(
             "expected string or bytes-like object, got '{}'",

@@ -5,6 +5,7 @@ use super::{
     managed, patch, pruned, recurse, retention, run, serialize, simple, symlink, tidied,
 };
 use crate::declare::{StateFunction, StateModule};
+use crate::modules::mod_beacon;
 use halite_modules::args;
 use halite_modules::execution::declare::{Lit, opt};
 
@@ -280,6 +281,7 @@ pub(in crate::modules) const MODULE: StateModule = StateModule {
             "Requires that a path does not exist, without removing it.",
         )
         .keywords(),
+        StateFunction::new("mod_beacon", mod_beacon::file, mod_beacon::DOC).keywords(),
         StateFunction::new(
             "mknod",
             |s| run(s, links::mknod),

@@ -10,6 +10,7 @@ mod remove;
 mod upgrade;
 mod wanted;
 
+use super::mod_beacon;
 use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome};
 use halite_config::paths::minion::cache;
 use halite_modules::args;
@@ -131,6 +132,7 @@ pub(super) const MODULE: StateModule = StateModule {
         )
         .args(args![advisory_ids = None])
         .keywords(),
+        StateFunction::new("mod_beacon", mod_beacon::pkg, mod_beacon::DOC).keywords(),
         StateFunction::new(
             "mod_init",
             mod_init,
