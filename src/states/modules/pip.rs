@@ -438,25 +438,6 @@ fn removed(s: &mut State<'_, '_>) -> Result {
     Ok(StateOutcome::good("Package was successfully removed.").changes(map! {name => "Removed"}))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{holds, parse};
-
-    #[test]
-    fn versions() {
-        assert!(holds("1.0", "==", "1.0.0") && holds("1.10", ">", "1.9"));
-        assert!(holds("1.0rc1", "<", "1.0") && holds("1.4.5", "~=", "1.4.2"));
-        assert!(!holds("1.5", "~=", "1.4.2") && holds("1.4", "==", "1.*"));
-    }
-
-    #[test]
-    fn requirements() {
-        let one = parse("Foo_bar[x]>=1,<2; python_version > '3'").map(|r| (r.key, r.specs.len()));
-        assert_eq!(one, Ok(("foo-bar".to_owned(), 2)));
-        assert!(parse("a = 3").is_err());
-    }
-}
-
 fn uptodate(s: &mut State<'_, '_>) -> Result {
     let env = s.pick(&["bin_env", "user", "cwd"]);
     let newer = match s.salt_with("pip.list_upgrades", Vec::new(), env.clone()) {
@@ -480,4 +461,23 @@ fn uptodate(s: &mut State<'_, '_>) -> Result {
         let why = done.get("comment").map(python::str).unwrap_or_default();
         StateOutcome::bad(why)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{holds, parse};
+
+    #[test]
+    fn versions() {
+        assert!(holds("1.0", "==", "1.0.0") && holds("1.10", ">", "1.9"));
+        assert!(holds("1.0rc1", "<", "1.0") && holds("1.4.5", "~=", "1.4.2"));
+        assert!(!holds("1.5", "~=", "1.4.2") && holds("1.4", "==", "1.*"));
+    }
+
+    #[test]
+    fn requirements() {
+        let one = parse("Foo_bar[x]>=1,<2; python_version > '3'").map(|r| (r.key, r.specs.len()));
+        assert_eq!(one, Ok(("foo-bar".to_owned(), 2)));
+        assert!(parse("a = 3").is_err());
+    }
 }
