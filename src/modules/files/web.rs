@@ -290,7 +290,7 @@ fn request(
             broken(&address, &format!("[Errno {number}] {what}"))
         }
         ureq::Error::Io(e) => broken(&address, &lookup_error(&e.to_string())),
-        other => broken(&address, &other),
+        other => broken(&address, &certificate_error(other.to_string())),
     })?;
     let status = answer.status();
     if status.as_u16() == 304 && etag.is_some() {
@@ -304,6 +304,18 @@ fn request(
     let etag = answer.headers().get("etag");
     let etag = etag.and_then(|v| v.to_str().ok()).map(str::to_owned);
     Ok((answer.into_body().into_reader(), etag))
+}
+
+/// The text of a certificate that is not trusted, as Python's `ssl` has it; other texts as they are.
+fn certificate_error(text: String) -> String {
+    match text.split_once("certificate verify failed") {
+        Some((_, rest)) => {
+            let reason = rest.rsplit_once('(').map_or("", |(_, reason)| reason);
+            let reason = reason.trim_end_matches(')');
+            format!("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: {reason}")
+        }
+        None => text,
+    }
 }
 
 /// The text of a failed lookup of a name as Python's `socket.gaierror` has it; other texts as they are.
@@ -484,5 +496,19 @@ mod tests {
 
     fn got_file(place: &Path) -> Option<Downloaded> {
         Some(Downloaded::File(place.to_owned()))
+    }
+
+    #[test]
+    fn errors_as_python_words_them() {
+        let text = "native-tls: error:0A000086:SSL routines:x:certificate verify failed:../ssl/x.c:1889: (self-signed certificate)";
+        assert_eq!(
+            certificate_error(text.to_owned()),
+            "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate"
+        );
+        assert_eq!(certificate_error("other".to_owned()), "other");
+        assert_eq!(
+            lookup_error("failed to lookup address information: Name or service not known"),
+            "[Errno -2] Name or service not known"
+        );
     }
 }
