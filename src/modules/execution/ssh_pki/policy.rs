@@ -33,7 +33,7 @@ pub fn shown(call: &mut Call<'_>, name: &Value, server: Option<&Value>) -> Resul
 /// The policy of a call put over its arguments.
 ///
 /// # Errors
-/// As [`Policies::own`] and [`merge`].
+/// As `Policies::own` and [`merge`].
 pub fn apply(call: &mut Call<'_>, name: &Value, args: &mut Map) -> Result<()> {
     let policy = POLICIES.own(call, name)?;
     merge(policy, args)
