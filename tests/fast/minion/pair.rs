@@ -70,7 +70,7 @@ impl Drop for Minion {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let log = std::fs::read_to_string(self.path("log")).unwrap_or_default();
-            let tail: Vec<&str> = log.lines().rev().take(40).collect();
+            let tail: Vec<&str> = log.lines().rev().take(400).collect();
             eprintln!("--- end of the minion's log:");
             tail.iter().rev().for_each(|line| eprintln!("{line}"));
         }
