@@ -12,7 +12,7 @@ use halite_wire::{Map, Value};
 use std::fs::{File, Metadata, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// An argument vector.
 #[derive(Clone, Debug, Default)]
@@ -169,6 +169,14 @@ pub fn take_after(file: &File, old: &Metadata) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))
 }
 
+/// A name that nobody can guess, in the directory of a file.
+fn temporary_beside(path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{:016x}~", rand::random::<u64>()));
+    path.with_file_name(name)
+}
+
 /// Replaces a file's content, keeping its mode and owner; a new file gets the default mode. Readers see either the
 /// old or the new content, unless the file is a mount point (as in containers): then it is written in place.
 ///
@@ -182,10 +190,7 @@ pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
     if !old.is_file() {
         return std::fs::write(&target, content);
     }
-    let mut name = std::ffi::OsString::from(".");
-    name.push(target.file_name().unwrap_or_default());
-    name.push(format!(".{:016x}~", rand::random::<u64>()));
-    let temp = target.with_file_name(name);
+    let temp = temporary_beside(&target);
     // Set the mode before writing, so that nobody can read it early.
     let written = std::fs::OpenOptions::new()
         .write(true)
@@ -212,10 +217,7 @@ pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
 /// It cannot be written.
 pub fn write_private(path: &str, content: &[u8]) -> io::Result<()> {
     let path = Path::new(path);
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{:016x}~", rand::random::<u64>()));
-    let temp = path.with_file_name(name);
+    let temp = temporary_beside(path);
     let written = std::fs::OpenOptions::new()
         .write(true)
         .create_new(true)

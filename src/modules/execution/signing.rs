@@ -124,6 +124,22 @@ impl Policies {
     }
 }
 
+/// Removes what a minion that asks for a signature has no say in, as it has in stock: which key signs, where copies go,
+/// and which files here are looked at.
+pub fn remove_choices(args: &mut Map) {
+    for name in [
+        "ca_server",
+        "signing_policy",
+        "private_key",
+        "private_key_passphrase",
+        "signing_private_key",
+        "signing_private_key_passphrase",
+        "copypath",
+    ] {
+        args.remove(name);
+    }
+}
+
 /// Whether a target means a minion.
 fn is_meant(call: &mut Call<'_>, target: &Value, minion: &Value) -> Result<bool> {
     if !python::str(target).contains('@') {

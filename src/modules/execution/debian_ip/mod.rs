@@ -103,6 +103,22 @@ const UP: &str = "/etc/network/if-up.d/";
 const DOWN: &str = "/etc/network/if-down.d/";
 const PEERS: &str = "/etc/ppp/peers";
 
+/// Sets the host name if the settings say so; whether it has the one that they name.
+///
+/// # Errors
+/// As `network.mod_hostname`.
+pub fn apply_hostname(call: &mut Call<'_>, settings: &Map) -> Result<bool> {
+    if settings.get("apply_hostname").and_then(truth) != Some(true) {
+        return Ok(true);
+    }
+    Ok(match settings.get("hostname") {
+        Some(name) => call
+            .salt("network.mod_hostname", vec![name.clone()], Map::new())?
+            .truthy(),
+        None => false,
+    })
+}
+
 /// Salt's words for yes and no.
 pub fn truth(value: &Value) -> Option<bool> {
     match value {
@@ -176,7 +192,8 @@ fn check_netplan() -> Result<()> {
     Ok(())
 }
 
-fn keywords(call: &Call<'_>) -> Map {
+/// The settings of a call, without those for the engine.
+pub fn keywords(call: &Call<'_>) -> Map {
     let mut kwargs = call.bound.kwargs.clone();
     let inner = |key: &Value| key.as_str().is_some_and(|key| key.starts_with("__"));
     kwargs.0.retain(|(key, _)| !inner(key));

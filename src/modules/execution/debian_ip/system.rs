@@ -1,6 +1,8 @@
 //! The settings of the whole network: host name, domain, and whether the interfaces come up at the start.
 
-use super::{Call, Result, WORDS, attribute, check_netplan, is_test, keywords, lines, truth};
+use super::{
+    Call, Result, WORDS, apply_hostname, attribute, check_netplan, is_test, keywords, lines, truth,
+};
 use crate::execution::{command_helpers, python};
 use halite_wire::{Map, Value, map};
 use std::path::Path;
@@ -220,15 +222,7 @@ pub fn apply(call: &mut Call<'_>) -> Result {
     check_netplan()?;
     let settings = keywords(call);
     let is = |key: &str| settings.get(key).and_then(truth) == Some(true);
-    let mut named = true;
-    if is("apply_hostname") {
-        named = match settings.get("hostname") {
-            Some(name) => call
-                .salt("network.mod_hostname", vec![name.clone()], Map::new())?
-                .truthy(),
-            None => false,
-        };
-    }
+    let named = apply_hostname(call, &settings)?;
     if is("require_reboot") {
         return Ok(named.into());
     }

@@ -6,7 +6,9 @@ mod interface;
 mod routes;
 mod settings;
 
-use super::debian_ip::{self, WORDS, attribute, invalid, key_error, number, truth};
+use super::debian_ip::{
+    self, WORDS, apply_hostname, attribute, invalid, key_error, keywords, number, truth,
+};
 use super::declare::{Function, Module, ModulesByHost, Result, args};
 use super::{Call, CallError, command_helpers, python, shell};
 use halite_wire::{Map, Value};
@@ -88,13 +90,6 @@ fn iface(call: &Call<'_>) -> Result<String> {
         return Err(CallError::Invocation(format!("{name} is not an interface")));
     }
     Ok(name)
-}
-
-fn keywords(call: &Call<'_>) -> Map {
-    let mut kwargs = call.bound.kwargs.clone();
-    let inner = |key: &Value| key.as_str().is_some_and(|key| key.starts_with("__"));
-    kwargs.0.retain(|(key, _)| !inner(key));
-    kwargs
 }
 
 /// Settings under names in lower case.

@@ -1,8 +1,8 @@
 //! The settings of the whole network.
 
 use super::{
-    Call, Result, WORDS, attribute, command_helpers, is_test, key_error, keywords, lines, lines_of,
-    lower_case, python, truth,
+    Call, Result, WORDS, apply_hostname, attribute, command_helpers, is_test, key_error, keywords,
+    lines, lines_of, lower_case, python, truth,
 };
 use halite_wire::{Map, Value};
 
@@ -117,15 +117,7 @@ pub fn build(call: &mut Call<'_>) -> Result {
 pub fn apply(call: &mut Call<'_>) -> Result {
     let opts = keywords(call);
     let is = |key: &str| opts.get(key).and_then(truth) == Some(true);
-    let mut named = true;
-    if is("apply_hostname") {
-        named = match opts.get("hostname") {
-            Some(name) => call
-                .salt("network.mod_hostname", vec![name.clone()], Map::new())?
-                .truthy(),
-            None => false,
-        };
-    }
+    let named = apply_hostname(call, &opts)?;
     if is("require_reboot") {
         return Ok(named.into());
     }

@@ -6,7 +6,7 @@ use super::issue::local;
 use super::keys::PublicKey;
 use super::{private, values};
 use crate::execution::declare::Result;
-use crate::execution::signing::Policies;
+use crate::execution::signing::{self, Policies};
 use crate::execution::x509::{now, show_time, time_under};
 use crate::execution::{Call, CallError, python};
 use halite_wire::{Map, Value, map};
@@ -216,19 +216,7 @@ pub fn sign_remote(call: &mut Call<'_>) -> Result {
         without_key(policy).map(Value::from)
     } else {
         let mut args = call.arg("kwargs").as_map().cloned().unwrap_or_default();
-        // Which key signs, and where copies go, is not for others to say (in stock it is), nor do they get to know which
-        // private keys are here.
-        for name in [
-            "ca_server",
-            "signing_policy",
-            "private_key",
-            "private_key_passphrase",
-            "signing_private_key",
-            "signing_private_key_passphrase",
-            "copypath",
-        ] {
-            args.remove(name);
-        }
+        signing::remove_choices(&mut args);
         // Never the path of a file here.
         if let Some(Value::Str(key)) = args.get("public_key") {
             let key = key.clone().into_bytes();

@@ -6,7 +6,7 @@ use super::keys::{self, PublicKey};
 use super::request::Csr;
 use super::tables::{ATTRIBUTES, LONG_NAMES};
 use crate::execution::declare::Result;
-use crate::execution::signing::Policies;
+use crate::execution::signing::{self, Policies};
 use crate::execution::{Call, CallError, python};
 use halite_wire::{Map, Value, map};
 use openssl::pkey::{PKey, Private};
@@ -129,19 +129,6 @@ pub fn remote(
     Ok((cert.cert, key))
 }
 
-/// What a minion that asks for a certificate cannot choose.
-const NOT_FOR_PEERS: [&str; 9] = [
-    "ca_server",
-    "signing_policy",
-    "private_key",
-    "private_key_passphrase",
-    "signing_private_key",
-    "signing_private_key_passphrase",
-    "signing_cert",
-    "copypath",
-    "prepend_cn",
-];
-
 /// `sign_remote_certificate`.
 pub fn sign_remote(call: &mut Call<'_>) -> Result {
     let refused = |why: String| {
@@ -170,9 +157,8 @@ pub fn sign_remote(call: &mut Call<'_>) -> Result {
         return Ok(map! {"data" => policy, "errors" => Value::Array(Vec::new())}.into());
     }
     let mut args = call.arg("kwargs").as_map().cloned().unwrap_or_default();
-    // Which key signs, and where copies go, is not for others to say (in stock it is), nor do they get to know which files
-    // are here.
-    for name in NOT_FOR_PEERS {
+    signing::remove_choices(&mut args);
+    for name in ["signing_cert", "prepend_cn"] {
         args.remove(name);
     }
     for name in ["public_key", "csr"] {
