@@ -71,15 +71,8 @@ impl HashType {
     /// Any error of the reader.
     pub fn hex_of(self, mut reader: impl io::Read) -> io::Result<String> {
         let mut hasher = self.hasher();
-        let mut piece = vec![0; 16 << 10];
-        loop {
-            match reader.read(&mut piece) {
-                Ok(0) => return Ok(hasher.hex()),
-                Ok(n) => hasher.update(&piece[..n]),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
-            }
-        }
+        io::copy(&mut reader, &mut hasher)?;
+        Ok(hasher.hex())
     }
 
     /// The HMAC of `message` under `key`, which may have any length.
@@ -111,6 +104,17 @@ impl Hasher {
     /// The hash of all chunks in lower-case hexadecimal.
     pub fn hex(self) -> String {
         hex(&self.0.finalize())
+    }
+}
+
+impl io::Write for Hasher {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.update(data);
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -30,6 +30,8 @@ pub struct GetFile<'a> {
     pub gzip: Option<i64>,
     /// Another `cachedir`; relative to the default one.
     pub cachedir: Option<&'a str>,
+    /// The hash on the server, if it was just asked for.
+    pub hash: Option<&'a FileHash>,
 }
 
 impl<'a> GetFile<'a> {
@@ -56,7 +58,11 @@ impl FileClient {
         let (path, env) = url::parse(get.url);
         let saltenv = env.unwrap_or(get.saltenv);
         let address = url::create(path, None);
-        let Some(there) = self.hash(&address, saltenv)? else {
+        let there = match get.hash {
+            Some(hash) => Some(hash.clone()),
+            None => self.hash(&address, saltenv)?,
+        };
+        let Some(there) = there else {
             log::debug!("{path} does not exist on the file server in {saltenv}");
             return Ok(None);
         };

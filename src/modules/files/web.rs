@@ -82,6 +82,7 @@ impl FileClient {
                     makedirs: fetch.makedirs,
                     gzip: None,
                     cachedir: fetch.cachedir,
+                    hash: None,
                 })?;
                 let content = |path: PathBuf| match fetch.dest {
                     Some(_) => Ok(Downloaded::File(path)),

@@ -1,16 +1,11 @@
 //! Processors, memory, disks and firmware.
 
-use super::read;
+use super::{lvm, read};
 use crate::programs::which;
-use halite_sys::command::Helper;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
-
-/// LVM that waits for a broken disk must not hold up the start of the minion.
-const LVM_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) fn add(grains: &mut Map) {
     cpu(grains, &read("/proc/cpuinfo").unwrap_or_default());
@@ -32,31 +27,8 @@ pub(super) fn add(grains: &mut Map) {
         selinux(grains);
     }
     if which("lvm").is_some() {
-        grains.set("lvm", volume_groups());
+        grains.set("lvm", lvm::volume_groups());
     }
-}
-
-/// Logical volumes by volume group (`salt/grains/lvm.py`).
-fn volume_groups() -> Map {
-    let names = |argv: &[&str]| -> Vec<String> {
-        let ran = Helper::new(argv.iter().copied()).run(LVM_TIMEOUT);
-        let text = ran.map(|ran| ran.stdout).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text);
-        text.lines().map(|line| line.trim().to_owned()).collect()
-    };
-    let groups = names(&["lvm", "vgs", "-o", "vg_name", "--noheadings"]);
-    let volumes = |group: &String| {
-        let argv = [
-            "lvm",
-            "lvs",
-            "-o",
-            "lv_name",
-            "--noheadings",
-            group.as_str(),
-        ];
-        (Value::from(group.as_str()), Value::from(names(&argv)))
-    };
-    Map(groups.iter().map(volumes).collect())
 }
 
 /// `salt/grains/core.py _linux_cpudata`: later lines win.

@@ -27,6 +27,7 @@ pub mod external;
 mod gpu;
 mod hardware;
 mod host;
+mod lvm;
 mod network;
 mod os;
 mod os_names;

@@ -6,7 +6,7 @@ use super::declare::{
 };
 use halite_target::fnmatch;
 use halite_wire::{Map, Value, pytext};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Longest chain of includes.
 const MAX_DEPTH: usize = 64;
@@ -317,8 +317,13 @@ fn merge(high: &mut Map, mut state: Map, errors: &mut Vec<String>) {
             _ => high.set(list, more),
         }
     }
+    let again = positions(high, &state);
     for (id, body) in state.0 {
-        let Some(have) = high.0.iter_mut().find(|(k, _)| *k == id) else {
+        let at = match &id {
+            Value::Str(id) => again.get(id).copied(),
+            id => high.0.iter().position(|(k, _)| k == id),
+        };
+        let Some(have) = at.and_then(|at| high.0.get_mut(at)) else {
             high.0.push((id, body));
             continue;
         };
@@ -336,6 +341,17 @@ fn merge(high: &mut Map, mut state: Map, errors: &mut Vec<String>) {
         }
         have.1 = body;
     }
+}
+
+/// Where in `high` the ids are that `state` has as well.
+fn positions(high: &Map, state: &Map) -> HashMap<String, usize> {
+    let ids: HashSet<&str> = state.iter().filter_map(|(k, _)| k.as_str()).collect();
+    let known = high.iter().enumerate();
+    known
+        .filter_map(|(at, (id, _))| {
+            Some((id.as_str().filter(|id| ids.contains(id))?.to_owned(), at))
+        })
+        .collect()
 }
 
 /// An extension that was included twice counts once (`clean_duplicate_extends`).

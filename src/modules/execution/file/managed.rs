@@ -8,6 +8,7 @@ use super::paths;
 use super::source::{self, REMOTE_PROTOS, Signature, VALID_PROTOS, urlparse};
 use super::sums::{self, FileSum};
 use crate::execution::templates;
+use crate::files::url;
 use crate::render;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -227,8 +228,8 @@ fn fetch(
     out: &mut ManagedContent,
 ) -> Result<Result<(), String>> {
     let mut again = false;
-    let cached = source::is_cached(call, url, &g.saltenv)?;
-    if let Some(cached) = cached.filter(|_| g.source_hash.truthy() || g.skip_verify || g.use_etag) {
+    let reuse = g.source_hash.truthy() || g.skip_verify || g.use_etag;
+    if reuse && let Some(cached) = source::is_cached(call, url, &g.saltenv)? {
         let kind = out.sum.as_ref().map_or("sha256", |s| &s.hash_type);
         let there = sums::get_hash(&cached, kind)?;
         if g.skip_verify {
@@ -245,7 +246,13 @@ fn fetch(
             "source_hash" => out.sum.as_ref().map(|s| s.hsum.clone()),
             "verify_ssl" => g.verify_ssl.clone(), "use_etag" => g.use_etag,
         };
-        match source::cache_file(call, url, &g.saltenv, with) {
+        let found = match &out.sum {
+            Some(sum) if url.starts_with(url::SCHEME) => {
+                source::cache_known(call, url, &g.saltenv, &sum.file_hash())
+            }
+            _ => source::cache_file(call, url, &g.saltenv, with),
+        };
+        match found {
             Ok(found) => out.sfn = found.unwrap_or_default(),
             Err(e) => {
                 let shown = source::redacted(url);
@@ -306,7 +313,7 @@ fn rendered(
         Ok(text) => {
             source::clean_tmp(call, &out.sfn);
             out.sfn = TempFile::with(text.as_bytes())?.persist();
-            out.sum = Some(FileSum::new(sums::get_hash(&out.sfn, "sha256")?, "sha256"));
+            out.sum = Some(FileSum::of_text(&text));
             Ok(out)
         }
         Err(text) => {

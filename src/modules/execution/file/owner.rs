@@ -88,7 +88,7 @@ pub fn lchown_function(call: &mut Call<'_>) -> Result {
 
 pub fn chgrp_function(call: &mut Call<'_>) -> Result {
     let path = expanduser(&path(call));
-    let user = stat::Stats::read(&path, true)?.user;
+    let user = stat::Stats::read(&path, true)?.user();
     Ok(chown(&path, &user, call.arg("group"))?.into())
 }
 

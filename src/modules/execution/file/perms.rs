@@ -34,8 +34,8 @@ impl Perms {
     pub fn read(path: &str) -> Result<Perms> {
         let stats = Stats::read(path, true)?;
         Ok(Perms {
-            user: stats.user,
-            group: stats.group,
+            user: stats.user(),
+            group: stats.group(),
             mode: stats.mode.into(),
             ..Perms::default()
         })
@@ -96,8 +96,8 @@ pub fn check_perms(
     let cur = Stats::read(&name, want.follow_symlinks)?;
     let is_int = |v: &Value| matches!(v, Value::Int(_) | Value::Bool(_));
     let mut perms = map! {
-        "luser" => if is_int(&want.user) { cur.uid.into() } else { cur.user.clone() },
-        "lgroup" => if is_int(&want.group) { cur.gid.into() } else { cur.group.clone() },
+        "luser" => if is_int(&want.user) { cur.uid.into() } else { cur.user() },
+        "lgroup" => if is_int(&want.group) { cur.gid.into() } else { cur.group() },
         "lmode" => cur.mode.as_str(),
     };
     let whole = want.follow_symlinks || !paths::is_link(&name);
@@ -171,11 +171,11 @@ fn change_owner(
         return Ok(());
     }
     let is_link = paths::is_link(name);
-    let or = |given: &Value, there: &Value| match given {
-        Value::Nil => there.clone(),
+    let or = |given: &Value, there: Value| match given {
+        Value::Nil => there,
         given => given.clone(),
     };
-    let (user, group) = (or(&want.user, &cur.user), or(&want.group, &cur.group));
+    let (user, group) = (or(&want.user, cur.user()), or(&want.group, cur.group()));
     let done = if is_link && !want.follow_symlinks {
         owner::lchown(name, &user, &group)
     } else {

@@ -4,7 +4,7 @@ use super::super::declare::Result;
 use super::super::{Call, CallError, find_for, python};
 use super::os;
 use super::paths;
-use crate::files::{FileClient, MAX_CONTENT, url};
+use crate::files::{FileClient, FileHash, GetFile, MAX_CONTENT, url};
 use halite_sys::safe_open::read_finite;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -107,6 +107,23 @@ pub fn cache_file(
             Ok(Some(found).filter(Value::truthy).map(|v| python::str(&v)))
         }
     }
+}
+
+/// Like [`cache_file`], of a file on the file server whose hash there was just asked for.
+///
+/// # Errors
+/// As there.
+pub(super) fn cache_known(
+    call: &mut Call<'_>,
+    url: &str,
+    saltenv: &str,
+    hash: &FileHash,
+) -> Result<Option<String>> {
+    let found = FileClient::new(call.ctx)?.get_file(&GetFile {
+        hash: Some(hash),
+        ..GetFile::new(url, env_of(url, saltenv))
+    })?;
+    Ok(found.map(|path| path.to_string_lossy().into_owned()))
 }
 
 /// An existing local copy of a source (`cp.is_cached`).

@@ -20,16 +20,13 @@ pub struct Stats {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Owner's name, or the id.
-    pub user: Value,
-    /// Group's name, or the id.
-    pub group: Value,
     /// Octal mode like `0644`.
     pub mode: String,
     /// The requested hash.
     pub sum: Option<String>,
     meta: Metadata,
-    target: String,
+    path: String,
+    follow_symlinks: bool,
 }
 
 impl Stats {
@@ -50,16 +47,11 @@ impl Stats {
         Ok(Stats {
             uid: meta.uid(),
             gid: meta.gid(),
-            user: users::uid_to_user(meta.uid()),
-            group: users::gid_to_group(meta.gid()),
             mode: format!("{:04o}", meta.mode() & 0o7777),
             sum: None,
-            target: if follow_symlinks {
-                paths::realpath(&path)
-            } else {
-                paths::abspath(&path)
-            },
             meta,
+            path,
+            follow_symlinks,
         })
     }
 
@@ -75,14 +67,32 @@ impl Stats {
         Ok(stats)
     }
 
+    /// Owner's name, or the id.
+    pub fn user(&self) -> Value {
+        users::uid_to_user(self.uid)
+    }
+
+    /// Group's name, or the id.
+    pub fn group(&self) -> Value {
+        users::gid_to_group(self.gid)
+    }
+
     /// Whether this is the owner, given by name or id.
     pub fn is_user(&self, user: &Value) -> bool {
-        *user == self.user || user.as_int() == Some(i64::from(self.uid))
+        user.as_int() == Some(i64::from(self.uid)) || *user == self.user()
     }
 
     /// Whether this is the group, given by name or id.
     pub fn is_group(&self, group: &Value) -> bool {
-        *group == self.group || group.as_int() == Some(i64::from(self.gid))
+        group.as_int() == Some(i64::from(self.gid)) || *group == self.group()
+    }
+
+    fn target(&self) -> String {
+        if self.follow_symlinks {
+            paths::realpath(&self.path)
+        } else {
+            paths::abspath(&self.path)
+        }
     }
 
     fn kind(&self) -> &'static str {
@@ -102,7 +112,7 @@ impl Stats {
         let m = &self.meta;
         let mut out = map! {
             "inode" => number(m.ino()), "uid" => self.uid, "gid" => self.gid,
-            "group" => self.group.clone(), "user" => self.user.clone(),
+            "group" => self.group(), "user" => self.user(),
             "atime" => time(m.atime(), m.atime_nsec()),
             "mtime" => time(m.mtime(), m.mtime_nsec()),
             "ctime" => time(m.ctime(), m.ctime_nsec()),
@@ -112,7 +122,7 @@ impl Stats {
             out.set("sum", sum.as_str());
         }
         out.set("type", self.kind());
-        out.set("target", self.target.as_str());
+        out.set("target", self.target());
         out
     }
 }
@@ -149,11 +159,11 @@ pub fn get_gid(call: &mut Call<'_>) -> Result {
 }
 
 pub fn get_user(call: &mut Call<'_>) -> Result {
-    Ok(stat_arg(call)?.user)
+    Ok(stat_arg(call)?.user())
 }
 
 pub fn get_group(call: &mut Call<'_>) -> Result {
-    Ok(stat_arg(call)?.group)
+    Ok(stat_arg(call)?.group())
 }
 
 pub fn get_mode(call: &mut Call<'_>) -> Result {

@@ -5,7 +5,7 @@ use super::super::{Call, CallError, python};
 use super::os;
 use super::paths::{self, expanduser};
 use super::source::{self, VALID_PROTOS, urlparse};
-use crate::files::FileClient;
+use crate::files::{FileClient, FileHash};
 use halite_crypto::HashType;
 use halite_wire::map;
 use halite_wire::{Map, Value, pylines, pytext};
@@ -36,6 +36,20 @@ impl FileSum {
         FileSum {
             hsum: hsum.into(),
             hash_type: hash_type.into(),
+        }
+    }
+
+    /// The SHA-256 hash of a text.
+    pub fn of_text(text: &str) -> FileSum {
+        let kind = HashType::Sha256;
+        FileSum::new(kind.hex(text.as_bytes()), kind.name())
+    }
+
+    /// In the file client's form.
+    pub fn file_hash(&self) -> FileHash {
+        FileHash {
+            hash_type: self.hash_type.clone(),
+            hsum: self.hsum.clone(),
         }
     }
 

@@ -95,12 +95,12 @@ fn own_below(dir: &str, perms: &Perms) -> Result<(), CallError> {
             let user = if perms.user.truthy() {
                 &perms.user
             } else {
-                &stats.user
+                &stats.user()
             };
             let group = if perms.group.truthy() {
                 &perms.group
             } else {
-                &stats.group
+                &stats.group()
             };
             lchown(&path, user, group)?;
         }

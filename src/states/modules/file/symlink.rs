@@ -77,7 +77,13 @@ impl Link {
     fn owner(&self) -> String {
         Stats::read(&self.name, false).map_or_else(
             |_| String::new(),
-            |stats| format!("{}:{}", python::str(&stats.user), python::str(&stats.group)),
+            |stats| {
+                format!(
+                    "{}:{}",
+                    python::str(&stats.user()),
+                    python::str(&stats.group())
+                )
+            },
         )
     }
 
