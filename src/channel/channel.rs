@@ -51,7 +51,7 @@ impl Channel {
         let wake = Waker::new()?;
         session.wake_on_new_keys(&wake);
         Ok(Channel {
-            requester: Requester::new(session.context(), session.config(), ""),
+            requester: Requester::new(session.config(), ""),
             session: session.clone(),
             stop,
             wake,

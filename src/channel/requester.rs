@@ -1,18 +1,12 @@
-//! The client of a master's request port: one request, one reply, a new connection after each failure
-//! (`salt/transport/zeromq.py AsyncReqMessageClient`).
-//!
-//! Unlike [that of `transport`](halite_transport::sockets::Requester) it can be interrupted: when the process must stop, and
-//! when new keys make waiting for the reply pointless. To add a transport, add a variant of `Connection`.
+//! The client of a master's request port, as a minion uses it: interrupted when the process must stop, and when new keys make
+//! waiting for the reply pointless. To add a transport, add a variant of `Connection`.
 
 use super::interrupt::{Stop, Waker};
 use halite_config::MinionConfig;
-use halite_transport::poll::{Polled, Poller, Source};
-use halite_transport::sockets::{Context, KeepAlive, ReqOptions, ReqSocket};
+use halite_transport::requester::{self, Exchange, Interrupts, RequesterOptions};
+use halite_transport::sockets::KeepAlive;
 use std::io;
-use std::time::{Duration, Instant};
-
-/// Largest reply, in bytes; the socket refuses larger ones (`max_request_size` of any master is far below).
-const MAX_ANSWER: i64 = 512 << 20;
+use std::time::Duration;
 
 /// The result of a request.
 #[derive(Debug, PartialEq)]
@@ -27,73 +21,33 @@ pub enum RequestResult {
     Stopped,
 }
 
-/// A connection to a request port, over one of the transports. It cannot be used for anything else while a reply is due.
-enum Connection {
-    /// A REQ socket of libzmq.
-    ZeroMq(ReqSocket),
-}
-
-impl Connection {
-    fn send(&mut self, body: &[u8]) -> io::Result<()> {
-        match self {
-            Connection::ZeroMq(socket) => Ok(socket.send(body)?),
-        }
-    }
-
-    /// Readable when [`Connection::receive`] would find something.
-    fn source(&self) -> Source<'_> {
-        match self {
-            Connection::ZeroMq(socket) => socket.source(),
-        }
-    }
-
-    /// The reply, after the source became readable; `None` if it is not complete yet.
-    fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
-        match self {
-            Connection::ZeroMq(socket) => Ok(Some(socket.receive()?)),
-        }
-    }
-}
-
 /// A client of one master's request port.
-pub struct Requester {
-    context: Context,
-    url: String,
-    ipv6: bool,
-    keepalive: KeepAlive,
-    connection: Option<Connection>,
-}
+pub struct Requester(requester::Requester);
 
 impl Requester {
     /// A client of `url`; it connects when first used.
-    pub fn new(context: &Context, config: &MinionConfig, url: &str) -> Requester {
-        Requester {
-            context: context.clone(),
-            url: url.to_owned(),
-            ipv6: config.ipv6 == Some(true) || url.starts_with("tcp://["),
+    pub fn new(config: &MinionConfig, url: &str) -> Requester {
+        let options = RequesterOptions {
             keepalive: keepalive(config),
-            connection: None,
-        }
+            ipv6: config.ipv6 == Some(true),
+        };
+        Requester(requester::Requester::new(url, options))
     }
 
     /// Switches to another master.
     pub fn set_url(&mut self, url: &str) {
-        if self.url != url {
-            self.url = url.to_owned();
-            self.ipv6 |= url.starts_with("tcp://[");
-            self.connection = None;
-        }
+        self.0.set_url(url);
     }
 
     /// Closes the connection; the next request opens a new one.
     pub fn close(&mut self) {
-        self.connection = None;
+        self.0.close();
     }
 
     /// Sends `body` and waits for the reply.
     ///
     /// # Errors
-    /// The address is invalid, or no sockets are left.
+    /// The address is invalid.
     pub fn request(
         &mut self,
         body: &[u8],
@@ -101,56 +55,24 @@ impl Requester {
         stop: &Stop,
         wake: Option<&Waker>,
     ) -> io::Result<RequestResult> {
-        // The connection is kept only if the reply arrives.
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => self.connect()?,
+        let sources: Vec<_> = [Some(stop.source()), wake.map(Waker::source)]
+            .into_iter()
+            .flatten()
+            .collect();
+        let mut check = || match wake {
+            _ if stop.is_set() => Some(RequestResult::Stopped),
+            Some(wake) if wake.take() => Some(RequestResult::Interrupted),
+            _ => None,
         };
-        connection.send(body)?;
-        let end = Instant::now() + timeout;
-        loop {
-            if stop.is_set() {
-                return Ok(RequestResult::Stopped);
-            }
-            let left = end.saturating_duration_since(Instant::now());
-            let mut poller = Poller::new();
-            let answer = poller.add(connection.source());
-            poller.add(stop.source());
-            if let Some(wake) = wake {
-                poller.add(wake.source());
-            }
-            match poller.wait(Some(left))? {
-                Polled::TimedOut => return Ok(RequestResult::Silence),
-                Polled::Interrupted => continue,
-                Polled::Ready => {}
-            }
-            if poller.is_readable(answer) {
-                let Some(bytes) = connection.receive()? else {
-                    continue;
-                };
-                self.connection = Some(connection);
-                return Ok(RequestResult::Bytes(bytes));
-            }
-            if wake.is_some_and(Waker::take) {
-                return Ok(RequestResult::Interrupted);
-            }
-        }
-    }
-
-    fn connect(&self) -> io::Result<Connection> {
-        let options = ReqOptions {
-            keepalive: self.keepalive,
-            ipv6: self.ipv6,
-            max_answer: Some(MAX_ANSWER),
+        let mut interrupts = Interrupts {
+            sources: &sources,
+            check: &mut check,
         };
-        ReqSocket::connect(&self.context, &self.url, &options)
-            .map(Connection::ZeroMq)
-            .map_err(|e| {
-                io::Error::other(format!(
-                    "cannot connect to {}: {e}; see the option `master`",
-                    self.url
-                ))
-            })
+        Ok(match self.0.exchange(body, timeout, &mut interrupts)? {
+            Exchange::Reply(bytes) => RequestResult::Bytes(bytes),
+            Exchange::Silence => RequestResult::Silence,
+            Exchange::Interrupted(result) => result,
+        })
     }
 }
 
@@ -168,7 +90,9 @@ pub fn keepalive(config: &MinionConfig) -> KeepAlive {
 mod tests {
     use super::*;
     use halite_transport::front::{Received, RequestFront, ZeroMqFront, ZeroMqOptions};
-    use halite_transport::sockets::ipc_url;
+    use halite_transport::poll::Poller;
+    use halite_transport::sockets::{Context, tcp_url};
+    use std::net::TcpListener;
     use std::sync::Arc;
 
     /// A minion gets a signal whenever one of its jobs ends, which must not interrupt a request.
@@ -179,8 +103,12 @@ mod tests {
         use std::sync::atomic::{AtomicBool, Ordering};
 
         signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::default()).unwrap();
-        let dir = tempfile::tempdir().unwrap();
-        let url = ipc_url(&dir.path().join("requests.ipc"));
+        let port = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+            .port();
+        let url = tcp_url("127.0.0.1", port);
         let context = Context::new();
         let options = ZeroMqOptions {
             backlog: 10,
@@ -193,7 +121,7 @@ mod tests {
         let mut server = ZeroMqFront::new(&context, &options).unwrap();
         server.bind(&url).unwrap();
         let config = MinionConfig::from_map(Default::default(), std::path::Path::new("/")).unwrap();
-        let mut requester = Requester::new(&context, &config, &url);
+        let mut requester = Requester::new(&config, &url);
         let stop = Stop::never().unwrap();
         let done = &AtomicBool::new(false);
         let asking = pthread_self();

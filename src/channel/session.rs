@@ -151,7 +151,7 @@ impl Session {
         let Some(first) = masters.first() else {
             return Err(ExitError::new(1, "the option `master` names no master"));
         };
-        let requester = Requester::new(context, &config, &tcp_url(&first.host, first.port));
+        let requester = Requester::new(&config, &tcp_url(&first.host, first.port));
         keys::pinned(&master_file)?;
         let kind = match config.master_type.as_str() {
             "distributed" => MasterType::Distributed,

@@ -5,7 +5,8 @@ use halite_config::MasterConfig;
 use halite_ipc::Subscriber;
 use halite_sys::process::user_name;
 use halite_sys::safe_open::read_text;
-use halite_transport::sockets::{Context, KeepAlive, Requester, tcp_url};
+use halite_transport::requester::{Requester, RequesterOptions};
+use halite_transport::sockets::tcp_url;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::fmt;
@@ -141,19 +142,13 @@ pub struct LocalClient {
 impl LocalClient {
     /// A client that is not connected yet.
     pub fn new(config: MasterConfig) -> LocalClient {
-        let context = Context::new();
         let host = match config.interface.as_str() {
             "0.0.0.0" => "127.0.0.1",
             "::" => "::1",
             other => other,
         };
-        let keepalive = KeepAlive {
-            on: true,
-            idle: 300,
-            count: -1,
-            interval: -1,
-        };
-        let requester = Requester::new(&context, &tcp_url(host, config.ret_port), keepalive);
+        let requester =
+            Requester::new(&tcp_url(host, config.ret_port), RequesterOptions::default());
         LocalClient {
             user: calling_user(),
             credentials: None,

@@ -152,7 +152,7 @@ pub fn answers(shared: &Shared, config: &MinionConfig, url: &str) -> bool {
     let load = halite_wire::map! {"enc" => "clear", "load" => halite_wire::map! {"cmd" => "ping"}};
     let body = msgpack::encode_map(&load, Profile::Wire);
     let timeout = Duration::from_secs(config.auth_timeout.max(1));
-    let mut requester = Requester::new(&shared.context, config, url);
+    let mut requester = Requester::new(config, url);
     matches!(
         requester.request(&body, timeout, &shared.stop, None),
         Ok(RequestResult::Bytes(_))

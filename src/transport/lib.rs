@@ -9,6 +9,7 @@ pub mod http;
 mod outbox;
 pub mod poll;
 pub mod publish;
+pub mod requester;
 pub mod sockets;
 pub mod stream;
 pub mod wake;

@@ -15,6 +15,7 @@ pub struct Source<'a>(Inner<'a>);
 #[derive(Clone, Copy)]
 enum Inner<'a> {
     Fd(RawFd),
+    WritableFd(RawFd),
     Socket(&'a zmq::Socket),
 }
 
@@ -22,6 +23,11 @@ impl<'a> Source<'a> {
     /// A level-triggered descriptor. It must stay open until the wait is over.
     pub fn fd(fd: RawFd) -> Source<'a> {
         Source(Inner::Fd(fd))
+    }
+
+    /// A descriptor that is ready when it is readable, writable or broken.
+    pub fn writable_fd(fd: RawFd) -> Source<'a> {
+        Source(Inner::WritableFd(fd))
     }
 
     pub(crate) fn socket(socket: &'a zmq::Socket) -> Source<'a> {
@@ -58,6 +64,7 @@ impl<'a> Poller<'a> {
     pub fn add(&mut self, source: Source<'a>) -> usize {
         self.items.push(match source.0 {
             Inner::Fd(fd) => zmq::PollItem::from_fd(fd, zmq::POLLIN),
+            Inner::WritableFd(fd) => zmq::PollItem::from_fd(fd, zmq::POLLIN | zmq::POLLOUT),
             Inner::Socket(socket) => socket.as_poll_item(zmq::POLLIN),
         });
         self.items.len() - 1
@@ -84,6 +91,12 @@ impl<'a> Poller<'a> {
         self.items
             .get(place)
             .is_some_and(zmq::PollItem::is_readable)
+    }
+
+    /// Whether the source with that index was readable, writable or broken when the last wait ended.
+    pub fn is_ready(&self, place: usize) -> bool {
+        let ready = |item: &zmq::PollItem<'_>| !item.get_revents().is_empty();
+        self.items.get(place).is_some_and(ready)
     }
 }
 

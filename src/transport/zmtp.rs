@@ -11,8 +11,10 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-/// Largest frame, in bytes; no reply or publication of a master is larger.
-const MAX_FRAME: usize = 256 << 20;
+/// Largest message, in bytes; no reply or publication of a master is larger.
+const MAX_MESSAGE: usize = 256 << 20;
+/// Most frames of a message; replies and publications have two.
+const MAX_FRAMES: usize = 8;
 /// Bytes per read.
 const CHUNK: usize = 16 << 10;
 
@@ -87,6 +89,21 @@ impl Connection {
             frames: Vec::new(),
             queued: Vec::new(),
         })
+    }
+
+    /// Whether the handshake is complete.
+    pub fn is_ready(&self) -> bool {
+        self.stage == Stage::Ready
+    }
+
+    /// Whether [`Connection::progress`] has something to do when the descriptor becomes writable.
+    pub fn wants_write(&self) -> bool {
+        self.stage == Stage::Connecting || self.written < self.output.len()
+    }
+
+    /// The socket, for its options.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
     }
 
     /// Sends a request, now or when the handshake is complete.
@@ -183,13 +200,13 @@ impl Connection {
             used = GREETING;
         }
         while let Some((flags, body, length)) =
-            zmtp::frame(&input[used..], MAX_FRAME).map_err(invalid)?
+            zmtp::frame(&input[used..], MAX_MESSAGE).map_err(invalid)?
         {
             used += length;
             if flags & COMMAND != 0 {
                 self.command(body, each)?;
             } else if self.stage == Stage::Ready {
-                self.message_frame(flags, body.to_vec(), each);
+                self.message_frame(flags, body, each)?;
             } else {
                 return Err(invalid(ZmtpError::Unready));
             }
@@ -228,16 +245,26 @@ impl Connection {
         Ok(())
     }
 
-    fn message_frame(&mut self, flags: u8, body: Vec<u8>, each: &mut dyn FnMut(Event)) {
-        self.frames.push(body);
+    fn message_frame(
+        &mut self,
+        flags: u8,
+        body: &[u8],
+        each: &mut dyn FnMut(Event),
+    ) -> io::Result<()> {
+        let held: usize = self.frames.iter().map(Vec::len).sum();
+        if self.frames.len() >= MAX_FRAMES || held + body.len() > MAX_MESSAGE {
+            return Err(invalid(ZmtpError::Frame));
+        }
+        self.frames.push(body.to_vec());
         if flags & MORE != 0 {
-            return;
+            return Ok(());
         }
         let mut frames = std::mem::take(&mut self.frames);
         if self.socket_type == SocketType::Req && frames.first().is_some_and(Vec::is_empty) {
             frames.remove(0);
         }
         each(Event::Message(frames));
+        Ok(())
     }
 }
 

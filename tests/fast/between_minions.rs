@@ -3,7 +3,8 @@
 
 use halite::client::swarm::session::{MinionKeys, Session, SignIn};
 use halite::map;
-use halite::transport::sockets::{Context, KeepAlive, Requester, tcp_url};
+use halite::transport::requester::{Requester, RequesterOptions};
+use halite::transport::sockets::tcp_url;
 use halite::wire::{Map, Value};
 use std::path::PathBuf;
 use testing::harness::{LIMIT, Master, keys};
@@ -18,7 +19,7 @@ struct Peer<'a> {
 
 fn ask(master: &Master, body: &[u8]) -> Vec<u8> {
     let url = tcp_url("127.0.0.1", master.ret_port);
-    let mut requester = Requester::new(&Context::new(), &url, KeepAlive::REQUEST_SERVER);
+    let mut requester = Requester::new(&url, RequesterOptions::default());
     requester.ask(body, LIMIT).unwrap().expect("an answer")
 }
 

@@ -1,6 +1,7 @@
 //! Runner and wheel functions through the master. Beside stock's clients: `tests/stock/runner/mod.rs`.
 
-use halite::transport::sockets::{Context, KeepAlive, Requester, tcp_url};
+use halite::transport::requester::{Requester, RequesterOptions};
+use halite::transport::sockets::tcp_url;
 use halite::wire::msgpack::{self, Profile};
 use halite::wire::{Map, Value};
 use halite_ipc::Subscriber;
@@ -9,14 +10,8 @@ use testing::{LONG, Master, wait_for};
 
 /// Sends a clear request as a local client does.
 fn ask(master: &Master, load: Map) -> Map {
-    let keepalive = KeepAlive {
-        on: true,
-        idle: -1,
-        count: -1,
-        interval: -1,
-    };
     let url = tcp_url("127.0.0.1", master.ret_port);
-    let mut requester = Requester::new(&Context::new(), &url, keepalive);
+    let mut requester = Requester::new(&url, RequesterOptions::default());
     let envelope = halite::map! {"enc" => "clear", "load" => load, "version" => 3};
     let body = msgpack::encode_map(&envelope, Profile::Wire);
     let answer = requester.ask(&body, LONG).unwrap().expect("an answer");

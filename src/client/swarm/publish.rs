@@ -3,7 +3,8 @@
 use crate::local::{ClientError, Published, parse_published};
 use halite_config::paths::master::client_key;
 use halite_sys::process::user_name;
-use halite_transport::sockets::{Context, KeepAlive, Requester, tcp_url};
+use halite_transport::requester::{Requester, RequesterOptions};
+use halite_transport::sockets::tcp_url;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::fmt;
@@ -63,15 +64,9 @@ impl Publisher {
     /// A client of the master at `master`, with the content of one of its key files. `timeout` applies to each
     /// answer.
     pub fn new(master: SocketAddr, key: &str, timeout: Duration) -> Publisher {
-        let keepalive = KeepAlive {
-            on: true,
-            idle: 300,
-            count: -1,
-            interval: -1,
-        };
         let url = tcp_url(&master.ip().to_string(), master.port());
         Publisher {
-            requester: Requester::new(&Context::new(), &url, keepalive),
+            requester: Requester::new(&url, RequesterOptions::default()),
             key: key.trim_end().to_owned(),
             timeout,
         }

@@ -233,7 +233,6 @@ fn close(fd: RawFd, of: SocketAddr) {
 mod tests {
     use super::*;
     use crate::poll::Poller;
-    use crate::sockets::{ReqOptions, ReqSocket};
     use std::io::{Read, Write};
     use std::net::TcpStream;
 
@@ -268,14 +267,9 @@ mod tests {
         let context = Context::new();
         let (mut front, url) = front(&context);
         assert!(matches!(front.receive().unwrap(), Received::Nothing));
-        let options = ReqOptions {
-            keepalive: KeepAlive::REQUEST_SERVER,
-            ipv6: false,
-            max_answer: None,
-        };
         let clients = ["one", "two"].map(|question| {
-            let client = ReqSocket::connect(&context, &url, &options).unwrap();
-            client.send(question.as_bytes()).unwrap();
+            let client = client(&context, &url);
+            client.send(question, 0).unwrap();
             client
         });
         for _ in &clients {
@@ -286,7 +280,7 @@ mod tests {
             let answer = [b"answer to ", &*request.body].concat();
             front.answer(&request.from, answer.into()).unwrap();
         }
-        let answers = clients.map(|client| client.receive().unwrap());
+        let answers = clients.map(|client| client.recv_bytes(0).unwrap());
         assert_eq!(answers, [b"answer to one", b"answer to two"]);
         let gone = front.answer(b"nobody", b"answer".to_vec().into());
         assert!(gone.is_err());
@@ -313,24 +307,23 @@ mod tests {
         }
     }
 
-    fn client(context: &Context, url: &str) -> ReqSocket {
-        let options = ReqOptions {
-            keepalive: KeepAlive::REQUEST_SERVER,
-            ipv6: false,
-            max_answer: None,
-        };
-        ReqSocket::connect(context, url, &options).unwrap()
+    /// The REQ socket of libzmq, which stock peers have.
+    fn client(context: &Context, url: &str) -> zmq::Socket {
+        let client = context.socket(zmq::REQ).unwrap();
+        client.set_linger(0).unwrap();
+        client.connect(url).unwrap();
+        client
     }
 
-    fn served(front: &mut ZeroMqFront, client: &ReqSocket) {
-        client.send(b"question").unwrap();
+    fn served(front: &mut ZeroMqFront, client: &zmq::Socket) {
+        client.send(&b"question"[..], 0).unwrap();
         let Received::Request(request) = next(front) else {
             panic!("no request");
         };
         front
             .answer(&request.from, b"answer".to_vec().into())
             .unwrap();
-        assert_eq!(client.receive().unwrap(), b"answer");
+        assert_eq!(client.recv_bytes(0).unwrap(), b"answer");
     }
 
     #[test]

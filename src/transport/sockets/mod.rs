@@ -6,16 +6,16 @@
 mod error;
 mod local;
 mod message;
-mod request;
 mod subscribe;
 
 pub use error::Error;
 pub use local::{Dealer, Pull, Push, PushOptions, Router};
 pub use message::Message;
-pub use request::{ReqOptions, ReqSocket, Requester};
 pub use subscribe::{SubOptions, SubSocket};
 
+use nix::sys::socket::{setsockopt, sockopt};
 use std::io;
+use std::net::TcpStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -66,7 +66,29 @@ impl KeepAlive {
         interval: 15,
     };
 
-    /// Sets the options on a socket.
+    /// Sets the options on a connection.
+    ///
+    /// # Errors
+    /// A value is invalid.
+    pub fn apply_to(&self, stream: &TcpStream) -> io::Result<()> {
+        setsockopt(stream, sockopt::KeepAlive, &self.on)?;
+        if !self.on {
+            return Ok(());
+        }
+        let given = |value: i32| u32::try_from(value).ok();
+        if let Some(idle) = given(self.idle) {
+            setsockopt(stream, sockopt::TcpKeepIdle, &idle)?;
+        }
+        if let Some(count) = given(self.count) {
+            setsockopt(stream, sockopt::TcpKeepCount, &count)?;
+        }
+        if let Some(interval) = given(self.interval) {
+            setsockopt(stream, sockopt::TcpKeepInterval, &interval)?;
+        }
+        Ok(())
+    }
+
+    /// Sets the options on a socket of libzmq.
     pub(crate) fn apply(&self, socket: &zmq::Socket) -> zmq::Result<()> {
         socket.set_tcp_keepalive(i32::from(self.on))?;
         socket.set_tcp_keepalive_idle(self.idle)?;

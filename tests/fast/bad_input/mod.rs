@@ -13,7 +13,8 @@ use halite::client::swarm::session::{MinionKeys, Session, SessionError, SignIn};
 use halite::crypto::{PublicKey, Signing};
 use halite::map;
 use halite::sys::time::unix_now_i64;
-use halite::transport::sockets::{Context, KeepAlive, Requester, tcp_url};
+use halite::transport::requester::{Requester, RequesterOptions};
+use halite::transport::sockets::tcp_url;
 use halite::wire::msgpack::{self, Profile};
 use halite::wire::{Map, Value, zmtp};
 use halite_ipc::{Event, Subscriber};
@@ -107,16 +108,9 @@ impl Target {
 }
 
 fn ask(master: &Master, body: &[u8]) -> Option<Vec<u8>> {
-    let keepalive = KeepAlive {
-        on: false,
-        idle: -1,
-        count: -1,
-        interval: -1,
-    };
     let mut requester = Requester::new(
-        &Context::new(),
         &tcp_url("127.0.0.1", master.ret_port),
-        keepalive,
+        RequesterOptions::default(),
     );
     requester.ask(body, LIMIT).unwrap()
 }
