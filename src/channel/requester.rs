@@ -89,10 +89,9 @@ pub fn keepalive(config: &MinionConfig) -> KeepAlive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use halite_transport::front::{Received, RequestFront, ZeroMqFront, ZeroMqOptions};
+    use halite_transport::front::{Received, RequestFront, ZmtpFront, ZmtpOptions};
     use halite_transport::poll::Poller;
-    use halite_transport::sockets::{Context, tcp_url};
-    use std::net::TcpListener;
+    use halite_transport::sockets::tcp_url;
     use std::sync::Arc;
 
     /// A minion gets a signal whenever one of its jobs ends, which must not interrupt a request.
@@ -103,23 +102,17 @@ mod tests {
         use std::sync::atomic::{AtomicBool, Ordering};
 
         signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::default()).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0")
-            .unwrap()
-            .local_addr()
-            .unwrap()
-            .port();
-        let url = tcp_url("127.0.0.1", port);
-        let context = Context::new();
-        let options = ZeroMqOptions {
+        let options = ZmtpOptions {
             backlog: 10,
             max_message: 1000,
             ipv6: false,
             keepalive: KeepAlive::REQUEST_SERVER,
             most_connections: 10,
             heartbeat: Duration::from_secs(3600),
+            stalled: Duration::from_secs(3600),
         };
-        let mut server = ZeroMqFront::new(&context, &options).unwrap();
-        server.bind(&url).unwrap();
+        let mut server = ZmtpFront::bind("127.0.0.1", 0, &options).unwrap();
+        let url = tcp_url("127.0.0.1", server.address().unwrap().port());
         let config = MinionConfig::from_map(Default::default(), std::path::Path::new("/")).unwrap();
         let mut requester = Requester::new(&config, &url);
         let stop = Stop::never().unwrap();

@@ -8,6 +8,7 @@ use halite_modules::execution::{
 };
 use halite_render::state::run::StateModules;
 use halite_wire::{Map, Value};
+use nix::sched::{CloneFlags, unshare};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -391,6 +392,11 @@ impl StateModules for MinionStates {
         if self.mock {
             return StateOutcome::good("Not called, mocked")
                 .into_map(low.get("name").unwrap_or(&Value::Nil));
+        }
+        if low.get("parallel").is_some_and(Value::truthy)
+            && let Err(e) = unshare(CloneFlags::CLONE_FS)
+        {
+            log::warn!("parallel states share their umask: {e}");
         }
         let umask = low
             .get("umask")

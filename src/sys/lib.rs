@@ -29,4 +29,5 @@ pub mod shared;
 pub mod signals;
 pub mod slots;
 pub mod terminal;
+pub mod thread_identity;
 pub mod time;

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::RawFd;
 
 /// An established TCP connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,28 +56,6 @@ pub fn servers(port: u16) -> BTreeSet<IpAddr> {
         .filter(|c| c.remote_port == port)
         .map(|c| c.remote.to_canonical())
         .collect()
-}
-
-/// Bytes that a TCP connection has received since it was opened; `None` if the descriptor is none, or the kernel does
-/// not say.
-pub fn bytes_received(fd: RawFd) -> Option<u64> {
-    /// Index of `tcpi_bytes_received` in `struct tcp_info` (`linux/tcp.h`), in units of 8 bytes.
-    const RECEIVED: usize = 16;
-    let mut info = [0u64; RECEIVED + 1];
-    let mut len = nix::libc::socklen_t::try_from(size_of_val(&info)).ok()?;
-    let whole = len;
-    // SAFETY: the kernel writes at most `len` bytes to `info`, and their number to `len`.
-    #[allow(unsafe_code)]
-    let got = unsafe {
-        nix::libc::getsockopt(
-            fd,
-            nix::libc::IPPROTO_TCP,
-            nix::libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &mut len,
-        )
-    };
-    (got == 0 && len == whole).then_some(info[RECEIVED])
 }
 
 /// Addresses of this host's interfaces, without loopback (`salt/utils/network.py ip_addrs`,
@@ -148,21 +125,6 @@ mod tests {
         2: 0100007F:C350 0100007F:1199 01 00000000\n\
         3: 0000000000000000FFFF00000100007F:1199 0000000000000000FFFF00000300000A:C351 01 0\n\
         4: broken\n";
-
-    #[test]
-    fn received_bytes_are_counted() {
-        use std::io::{Read, Write};
-        use std::os::fd::AsRawFd;
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (mut server, _) = listener.accept().unwrap();
-        client.write_all(&[0; 1000]).unwrap();
-        server.read_exact(&mut [0; 1000]).unwrap();
-        assert_eq!(bytes_received(server.as_raw_fd()), Some(1000));
-        assert_eq!(bytes_received(listener.as_raw_fd()), Some(0));
-        assert_eq!(bytes_received(-1), None);
-        assert_eq!(bytes_received(0), None);
-    }
 
     #[test]
     #[cfg(target_endian = "little")]

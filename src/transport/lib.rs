@@ -6,6 +6,7 @@ pub mod bounded;
 pub mod bus;
 pub mod front;
 pub mod http;
+mod listen;
 mod outbox;
 pub mod poll;
 pub mod publish;

@@ -288,8 +288,8 @@ fn pause<T>(until: Instant, interrupts: &mut Interrupts<'_, T>) -> io::Result<Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::front::{Received, RequestFront, ZeroMqFront, ZeroMqOptions};
-    use crate::sockets::{Context, tcp_url};
+    use crate::front::{Received, RequestFront, ZmtpFront, ZmtpOptions};
+    use crate::sockets::tcp_url;
     use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -308,20 +308,17 @@ mod tests {
 
     /// Answers each request with its own bytes, until `end` or `most` answers.
     fn serve(url: &str, end: &AtomicBool, most: usize) {
-        let options = ZeroMqOptions {
+        let options = ZmtpOptions {
             backlog: 10,
             max_message: 32 << 20,
             ipv6: false,
             keepalive: KeepAlive::REQUEST_SERVER,
             most_connections: 10,
             heartbeat: Duration::from_secs(3600),
+            stalled: Duration::from_secs(3600),
         };
-        let context = Context::new();
-        let mut server = ZeroMqFront::new(&context, &options).unwrap();
-        // The port may be taken for a moment by the server before.
-        while server.bind(url).is_err() {
-            thread::yield_now();
-        }
+        let port = url.rsplit(':').next().unwrap().parse().unwrap();
+        let mut server = ZmtpFront::bind("127.0.0.1", port, &options).unwrap();
         let mut answered = 0;
         while answered < most && !end.load(Ordering::Relaxed) {
             let mut poller = Poller::new();

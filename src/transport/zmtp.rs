@@ -296,9 +296,9 @@ fn invalid(fault: ZmtpError) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::front::{Received, RequestFront, ZeroMqFront, ZeroMqOptions};
+    use crate::front::{Received, RequestFront, ZmtpFront, ZmtpOptions};
     use crate::poll::Poller;
-    use crate::sockets::{Context, KeepAlive, tcp_url};
+    use crate::sockets::{KeepAlive, tcp_url};
     use std::net::TcpListener;
     use std::time::{Duration, Instant};
 
@@ -325,17 +325,17 @@ mod tests {
 
     #[test]
     fn requests_reach_the_request_port() {
-        let address = free_address();
-        let options = ZeroMqOptions {
+        let options = ZmtpOptions {
             backlog: 10,
             max_message: 1 << 20,
             ipv6: false,
             keepalive: KeepAlive::REQUEST_SERVER,
             most_connections: 10,
             heartbeat: Duration::from_secs(3600),
+            stalled: Duration::from_secs(3600),
         };
-        let mut server = ZeroMqFront::new(&Context::new(), &options).unwrap();
-        server.bind(&tcp_url("127.0.0.1", address.port())).unwrap();
+        let mut server = ZmtpFront::bind("127.0.0.1", 0, &options).unwrap();
+        let address = server.address().unwrap();
         let mut client = Connection::open(address, SocketType::Req).unwrap();
         for body in [vec![b'a'], vec![b'b'; 70_000]] {
             // The first one is sent before the handshake.

@@ -30,11 +30,9 @@ use halite_sys::log_limiter::LogLimiter;
 use halite_sys::memory::{keep_freed, trim_memory};
 use halite_sys::process::raise_open_files;
 use halite_sys::signals::StopFlag;
-use halite_transport::front::{
-    Incoming, Pressure, Received, RequestFront, ZeroMqFront, ZeroMqOptions,
-};
+use halite_transport::front::{Incoming, Pressure, Received, RequestFront, ZmtpFront, ZmtpOptions};
 use halite_transport::poll::Poller;
-use halite_transport::sockets::{Context, KeepAlive, Message, Router, tcp_url};
+use halite_transport::sockets::{Context, KeepAlive, Message, Router};
 use halite_wire::Value;
 use halite_wire::envelope::{Body, Envelope, Head, Refusal, envelope_id, peek_cmd};
 use halite_wire::ids::MinionId;
@@ -55,6 +53,8 @@ const SESSIONS_HELD: usize = 20_000;
 const TURN: Duration = Duration::from_millis(100);
 /// How often a silent peer is asked for a sign of life.
 const HEARTBEAT: Duration = Duration::from_secs(120);
+/// How long a peer may take a break in the middle of a message, its handshake, or a reply to it.
+const STALLED: Duration = Duration::from_secs(60);
 /// How often connections are looked after.
 const LOOK: Duration = Duration::from_millis(50);
 /// Descriptors that are not for connections.
@@ -79,10 +79,7 @@ struct Request {
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), ExitError> {
     keep_freed();
     let context = Context::new();
-    let (back, front) = (
-        bind_workers(config, &context)?,
-        bind_front(config, &context)?,
-    );
+    let (back, front) = (bind_workers(config, &context)?, bind_front(config)?);
     let mut server = Server::new(config, front, back);
     roles.ready();
     let mut draining: Option<Instant> = None;
@@ -108,21 +105,17 @@ fn bind_workers(config: &MasterConfig, context: &Context) -> Result<Router, Exit
 }
 
 /// The front for requests: the one place that knows the transport.
-fn bind_front(
-    config: &MasterConfig,
-    context: &Context,
-) -> Result<Box<dyn RequestFront>, ExitError> {
-    let options = ZeroMqOptions {
+fn bind_front(config: &MasterConfig) -> Result<Box<dyn RequestFront>, ExitError> {
+    let options = ZmtpOptions {
         backlog: config.zmq_backlog,
-        max_message: config.max_request_size as i64,
+        max_message: usize::try_from(config.max_request_size).unwrap_or(usize::MAX),
         ipv6: config.ipv6 == Some(true) || config.interface.contains(':'),
         keepalive: KeepAlive::REQUEST_SERVER,
         most_connections: most_connections(config)?,
         heartbeat: HEARTBEAT,
+        stalled: STALLED,
     };
-    let front = ZeroMqFront::new(context, &options)?;
-    front
-        .bind(&tcp_url(&config.interface, config.ret_port))
+    let front = ZmtpFront::bind(&config.interface, config.ret_port, &options)
         .map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?;
     Ok(Box::new(front))
 }
@@ -188,7 +181,10 @@ impl Server {
     }
 
     fn turn(&mut self, accept: bool) -> Result<(), ExitError> {
-        let wait = if self.dispatcher.gathers(Instant::now()) {
+        let waiting = accept && self.front.has_waiting();
+        let wait = if waiting {
+            Duration::ZERO
+        } else if self.dispatcher.gathers(Instant::now()) {
             GATHER
         } else {
             TURN
@@ -198,7 +194,7 @@ impl Server {
         let front = accept.then(|| poller.add(self.front.source()));
         poller.wait(Some(wait))?;
         let from_workers = poller.is_readable(back);
-        let from_peers = front.is_some_and(|front| poller.is_readable(front));
+        let from_peers = waiting || front.is_some_and(|front| poller.is_readable(front));
         if from_workers {
             for _ in 0..BURST {
                 if !self.worker_message()? {

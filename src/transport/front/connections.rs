@@ -3,26 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::os::fd::RawFd;
-
-/// Bytes that a message takes on its way beside its content, at least.
-const FRAMING: u64 = 16;
 
 #[derive(Clone, Copy, Debug)]
 struct Connection {
     peer: SocketAddr,
     /// Its last sign of life.
     at: u64,
-    /// Bytes of the messages that it has sent.
-    delivered: u64,
 }
 
-/// The open connections of a port, by descriptor.
+/// The open connections of a port, by token.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    open: HashMap<RawFd, Connection>,
+    open: HashMap<u64, Connection>,
     /// By address and last sign of life.
-    silence: BTreeMap<(IpAddr, u64), RawFd>,
+    silence: BTreeMap<(IpAddr, u64), u64>,
     counts: HashMap<IpAddr, usize>,
     /// The same, by number.
     crowds: BTreeSet<(usize, IpAddr)>,
@@ -35,60 +29,35 @@ impl Connections {
         self.open.len()
     }
 
-    /// A connection was accepted. If its descriptor was in use, that one is closed.
-    pub fn opened(&mut self, fd: RawFd, peer: SocketAddr) {
-        self.closed(fd);
+    /// A connection was accepted.
+    pub fn opened(&mut self, token: u64, peer: SocketAddr) {
+        self.closed(token);
         self.clock += 1;
         let connection = Connection {
             peer,
             at: self.clock,
-            delivered: 0,
         };
-        self.open.insert(fd, connection);
+        self.open.insert(token, connection);
         let from = network(peer.ip());
-        self.silence.insert((from, self.clock), fd);
+        self.silence.insert((from, self.clock), token);
         self.count(from, 1);
     }
 
-    /// A connection has sent a message of `len` bytes. Its silence is `counted` only if that is worth the effort.
-    pub fn heard(&mut self, fd: RawFd, len: usize, counted: bool) {
-        let Some(connection) = self.open.get_mut(&fd) else {
+    /// A connection has sent a message.
+    pub fn heard(&mut self, token: u64) {
+        let Some(connection) = self.open.get_mut(&token) else {
             return;
         };
-        connection.delivered += len as u64 + FRAMING;
-        if !counted {
-            return;
-        }
         self.clock += 1;
         let from = network(connection.peer.ip());
         self.silence.remove(&(from, connection.at));
-        self.silence.insert((from, self.clock), fd);
+        self.silence.insert((from, self.clock), token);
         connection.at = self.clock;
     }
 
-    /// Removes the connection of which most bytes were `received` beyond its messages, if these are more than `least`;
-    /// returns its descriptor and peer.
-    pub fn take_hoarder(
-        &mut self,
-        received: impl Fn(RawFd) -> Option<u64>,
-        least: u64,
-    ) -> Option<(RawFd, SocketAddr)> {
-        let excess = |(fd, connection): (&RawFd, &Connection)| {
-            let excess = received(*fd)?.saturating_sub(connection.delivered);
-            (excess > least).then_some((excess, *fd, connection.peer))
-        };
-        let (_, fd, peer) = self
-            .open
-            .iter()
-            .filter_map(excess)
-            .max_by_key(|one| one.0)?;
-        self.closed(fd);
-        Some((fd, peer))
-    }
-
     /// A connection has ended.
-    pub fn closed(&mut self, fd: RawFd) {
-        let Some(connection) = self.open.remove(&fd) else {
+    pub fn closed(&mut self, token: u64) {
+        let Some(connection) = self.open.remove(&token) else {
             return;
         };
         let from = network(connection.peer.ip());
@@ -96,14 +65,14 @@ impl Connections {
         self.count(from, -1);
     }
 
-    /// Removes the connection that is to be closed first, and returns its descriptor and peer.
-    pub fn take_surplus(&mut self) -> Option<(RawFd, SocketAddr)> {
+    /// Removes the connection that is to be closed first, and returns its token and peer.
+    pub fn take_surplus(&mut self) -> Option<(u64, SocketAddr)> {
         let (_, from) = *self.crowds.last()?;
-        let (_, fd) = self.silence.range((from, 0)..).next()?;
-        let fd = *fd;
-        let peer = self.open.get(&fd)?.peer;
-        self.closed(fd);
-        Some((fd, peer))
+        let (_, token) = self.silence.range((from, 0)..).next()?;
+        let token = *token;
+        let peer = self.open.get(&token)?.peer;
+        self.closed(token);
+        Some((token, peer))
     }
 
     fn count(&mut self, from: IpAddr, change: isize) {
@@ -138,7 +107,7 @@ mod tests {
     fn the_largest_crowd_loses_its_most_silent_one() {
         let mut all = Connections::default();
         assert_eq!(all.take_surplus(), None);
-        for (fd, address) in [
+        for (token, address) in [
             (3, "10.0.0.1:1"),
             (4, "10.0.0.2:1"),
             (5, "10.0.0.2:2"),
@@ -147,11 +116,10 @@ mod tests {
             (8, "[2001:db8::3]:1"),
             (9, "[::ffff:10.0.0.1]:2"),
         ] {
-            all.opened(fd, peer(address));
+            all.opened(token, peer(address));
         }
-        all.heard(6, 1, true);
-        all.heard(7, 1, false);
-        all.heard(99, 1, true);
+        all.heard(6);
+        all.heard(99);
         let taken = [(); 3].map(|()| all.take_surplus().unwrap().0);
         assert_eq!(taken[..1], [7], "of three in one network");
         assert_eq!(all.len(), 4);
@@ -163,19 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_message_without_an_end_is_found() {
-        let mut all = Connections::default();
-        (3..6).for_each(|fd| all.opened(fd, peer("10.0.0.1:1")));
-        all.heard(3, 5000, false);
-        let received = |fd: RawFd| (fd != 5).then_some(4000 + fd as u64);
-        assert_eq!(all.take_hoarder(received, 4004), None);
-        let (fd, _) = all.take_hoarder(received, 4000).unwrap();
-        assert_eq!((fd, all.len()), (4, 2));
-        assert_eq!(all.take_hoarder(received, 0), None);
-    }
-
-    #[test]
-    fn a_descriptor_is_one_connection() {
+    fn a_token_is_one_connection() {
         let mut all = Connections::default();
         all.opened(3, peer("10.0.0.1:1"));
         all.opened(3, peer("10.0.0.2:1"));

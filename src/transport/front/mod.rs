@@ -3,9 +3,9 @@
 //! The request server uses only [`RequestFront`]. To add a transport, add a file here that implements it.
 
 mod connections;
-mod zeromq;
+mod zmtp;
 
-pub use zeromq::{ZeroMqFront, ZeroMqOptions};
+pub use zmtp::{ZmtpFront, ZmtpOptions};
 
 use crate::poll::Source;
 use crate::sockets::Message;
@@ -51,6 +51,13 @@ pub enum Pressure {
 pub trait RequestFront {
     /// For [`Poller`](crate::poll::Poller): readable as long as [`receive`](RequestFront::receive) would find something.
     fn source(&self) -> Source<'_>;
+
+    /// Whether [`receive`](RequestFront::receive) would find something although [`source`] is not readable.
+    ///
+    /// [`source`]: RequestFront::source
+    fn has_waiting(&self) -> bool {
+        false
+    }
 
     /// The next message.
     ///

@@ -8,7 +8,7 @@
 //! publications sent meanwhile that match it.
 
 mod codec;
-mod listen;
+
 mod newcomers;
 mod subscriber;
 #[cfg(test)]
@@ -16,6 +16,7 @@ mod tests;
 mod topics;
 
 use crate::acceptor::Acceptor;
+use crate::listen;
 use crate::sockets::KeepAlive;
 use halite_sys::log_limiter::LogLimiter;
 use newcomers::Newcomers;

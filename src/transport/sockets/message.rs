@@ -7,22 +7,6 @@ use std::ops::Deref;
 /// creating it from a vector.
 pub struct Message(zmq::Message);
 
-impl Message {
-    pub(crate) fn into_inner(self) -> zmq::Message {
-        self.0
-    }
-
-    /// The address of the peer that sent it, according to libzmq; empty if unknown.
-    pub(crate) fn peer_address(&mut self) -> &str {
-        self.0.gets("Peer-Address").unwrap_or_default()
-    }
-
-    /// The descriptor of the connection on which it came, according to libzmq.
-    pub(crate) fn descriptor(&mut self) -> Option<i32> {
-        self.0.gets("__fd")?.parse().ok()
-    }
-}
-
 impl Deref for Message {
     type Target = [u8];
 

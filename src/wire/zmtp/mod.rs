@@ -1,8 +1,11 @@
-//! ZMTP, the protocol of ZeroMQ on TCP, from the publisher's side: greeting, NULL mechanism, commands of subscribers,
-//! frames to them (ZMTP 3.0 and 3.1, RFCs 23 and 37 of rfc.zeromq.org; reference `salt-protocol.md` 1.2). No IO.
+//! ZMTP, the protocol of ZeroMQ on TCP: greeting, NULL mechanism, commands of subscribers and frames to them, requests of
+//! clients (ZMTP 3.0 and 3.1, RFCs 23 and 37 of rfc.zeromq.org; reference `salt-protocol.md` 1.2). No IO.
 
+mod request;
 #[cfg(test)]
 mod tests;
+
+pub use request::{RequestDecoder, RequestEvent};
 
 use std::fmt;
 
@@ -36,7 +39,9 @@ pub enum ZmtpError {
     Unready,
     /// Its socket type is not SUB or XSUB.
     Socket,
-    /// A frame is malformed, or larger than a subscriber's frames.
+    /// Its socket type is not REQ, DEALER or ROUTER.
+    Client,
+    /// A frame is malformed or larger than allowed, or a message has too many.
     Frame,
     /// A message that is no subscription.
     Message,
@@ -49,6 +54,7 @@ impl fmt::Display for ZmtpError {
             ZmtpError::Mechanism => "it asks for encryption, which this port does not support",
             ZmtpError::Unready => "it did not send READY",
             ZmtpError::Socket => "it is not a subscriber",
+            ZmtpError::Client => "it sends no requests",
             ZmtpError::Frame => "a frame is too large or malformed",
             ZmtpError::Message => "it sent a message, which subscribers do not",
         })
@@ -200,24 +206,41 @@ fn message(flags: u8, body: &[u8]) -> Result<Command, ZmtpError> {
 }
 
 fn command(body: &[u8]) -> Result<Command, ZmtpError> {
-    let (length, rest) = body.split_first().ok_or(ZmtpError::Frame)?;
-    let (name, data) = rest
-        .split_at_checked(usize::from(*length))
-        .ok_or(ZmtpError::Frame)?;
+    let (name, data) = named(body)?;
     Ok(match name {
-        b"READY" => match property(data, b"Socket-Type")? {
+        b"READY" => match ready_type(body)? {
             Some(b"SUB" | b"XSUB") => Command::Ready,
             _ => return Err(ZmtpError::Socket),
         },
         b"SUBSCRIBE" => Command::Subscribe(data.to_vec()),
         b"CANCEL" => Command::Cancel(data.to_vec()),
-        // The first two bytes are how long the peer will wait for a sign of life.
-        b"PING" => {
-            let context = data.get(2..).ok_or(ZmtpError::Frame)?;
-            Command::Ping(context.iter().copied().take(CONTEXT).collect())
-        }
-        _ => Command::Other,
+        _ => ping_context(body)?.map_or(Command::Other, Command::Ping),
     })
+}
+
+/// Name and data of a command.
+fn named(body: &[u8]) -> Result<(&[u8], &[u8]), ZmtpError> {
+    let (length, rest) = body.split_first().ok_or(ZmtpError::Frame)?;
+    rest.split_at_checked(usize::from(*length))
+        .ok_or(ZmtpError::Frame)
+}
+
+/// The socket type in READY; `None` for another command, empty if there is none.
+fn ready_type(body: &[u8]) -> Result<Option<&[u8]>, ZmtpError> {
+    match named(body)? {
+        (b"READY", data) => Ok(Some(property(data, b"Socket-Type")?.unwrap_or_default())),
+        _ => Ok(None),
+    }
+}
+
+/// What PING wants to have back; `None` for another command.
+fn ping_context(body: &[u8]) -> Result<Option<Vec<u8>>, ZmtpError> {
+    let (b"PING", data) = named(body)? else {
+        return Ok(None);
+    };
+    // The first two bytes are how long the peer will wait for a sign of life.
+    let context = data.get(2..).ok_or(ZmtpError::Frame)?;
+    Ok(Some(context.iter().copied().take(CONTEXT).collect()))
 }
 
 /// A property of READY; names are case-insensitive.
@@ -281,20 +304,34 @@ fn command_frame(name: &[u8], data: &[u8]) -> Vec<u8> {
     framed(COMMAND, &body)
 }
 
+/// The frame of an empty part that another part follows: what comes before a request and its reply.
+pub const EMPTY_PART: &[u8] = &[MORE, 0];
+
 /// The frame of one message part; `more` if another part follows.
 pub fn part(body: &[u8], more: bool) -> Vec<u8> {
     framed(if more { MORE } else { 0 }, body)
 }
 
+/// The start of such a frame, before its body of `length` bytes.
+pub fn part_header(length: usize, more: bool) -> Vec<u8> {
+    let mut out = Vec::with_capacity(9);
+    put_header(&mut out, if more { MORE } else { 0 }, length);
+    out
+}
+
 fn framed(flags: u8, body: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(9 + body.len());
-    match u8::try_from(body.len()) {
+    put_header(&mut out, flags, body.len());
+    out.extend_from_slice(body);
+    out
+}
+
+fn put_header(out: &mut Vec<u8>, flags: u8, length: usize) {
+    match u8::try_from(length) {
         Ok(length) => out.extend([flags, length]),
         Err(_) => {
             out.push(flags | LONG);
-            out.extend_from_slice(&(body.len() as u64).to_be_bytes());
+            out.extend_from_slice(&(length as u64).to_be_bytes());
         }
     }
-    out.extend_from_slice(body);
-    out
 }

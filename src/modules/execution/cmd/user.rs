@@ -2,11 +2,13 @@
 
 use super::super::CallError;
 use crate::execution::declare::Result;
+use halite_sys::thread_identity::ThreadIdentity;
+use nix::sys::stat::{Mode, umask};
 use nix::unistd::{self, Gid, Uid};
 use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Ids and umask belong to the whole process, so only one spawn at a time may change them.
+/// The umask belongs to all threads that share it, so only one spawn at a time may change it.
 static IDENTITY_LOCK: Mutex<()> = Mutex::new(());
 
 /// The user a command runs as.
@@ -73,14 +75,13 @@ pub fn identity(runas: Option<&str>, group: Option<&str>) -> Result<Option<Ident
 
 /// While this exists, children start with the given umask and identity.
 ///
-/// `Command::uid` clears the supplementary groups, and setting them is not stable in std. Since a child inherits its
-/// parent's ids, the parent assumes the user's ids around the fork and keeps root as its *saved* id to switch back.
-/// The kernel overwrites the saved id on exec, so the command cannot switch back. During that moment the user could
-/// signal this job's process; nothing else is exposed.
+/// `Command::uid` clears the supplementary groups, and setting them is not stable in std. Since a child inherits the ids of the
+/// thread that starts it, that thread assumes the user's ids around the fork and keeps root as its *saved* id to switch back.
+/// During that moment the user could signal this job's process; nothing else is exposed.
 pub struct IdentityGuard {
     _one: MutexGuard<'static, ()>,
-    umask: Option<nix::sys::stat::Mode>,
-    groups: Option<Vec<Gid>>,
+    umask: Option<Mode>,
+    _identity: Option<ThreadIdentity>,
 }
 
 impl IdentityGuard {
@@ -88,46 +89,28 @@ impl IdentityGuard {
     ///
     /// # Errors
     /// A system call fails.
-    pub fn take(umask: Option<u32>, identity: Option<&Identity>) -> nix::Result<IdentityGuard> {
+    pub fn take(mask: Option<u32>, identity: Option<&Identity>) -> nix::Result<IdentityGuard> {
         let one = IDENTITY_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut guard = IdentityGuard {
+        let assumed = identity.map(|identity| {
+            let groups: Vec<Gid> = identity.groups.iter().map(|g| Gid::from_raw(*g)).collect();
+            ThreadIdentity::take(
+                Uid::from_raw(identity.uid),
+                Gid::from_raw(identity.gid),
+                &groups,
+            )
+        });
+        Ok(IdentityGuard {
             _one: one,
-            umask: None,
-            groups: None,
-        };
-        if let Some(mask) = umask {
-            let mode = nix::sys::stat::Mode::from_bits_truncate(mask);
-            guard.umask = Some(nix::sys::stat::umask(mode));
-        }
-        let Some(identity) = identity else {
-            return Ok(guard);
-        };
-        let root = (Uid::from_raw(0), Gid::from_raw(0));
-        let (uid, gid) = (Uid::from_raw(identity.uid), Gid::from_raw(identity.gid));
-        let groups: Vec<Gid> = identity.groups.iter().map(|g| Gid::from_raw(*g)).collect();
-        guard.groups = Some(unistd::getgroups()?);
-        unistd::setgroups(&groups)?;
-        unistd::setresgid(gid, gid, root.1)?;
-        unistd::setresuid(uid, uid, root.0)?;
-        Ok(guard)
+            _identity: assumed.transpose()?,
+            umask: mask.map(|mask| umask(Mode::from_bits_truncate(mask))),
+        })
     }
 }
 
 impl Drop for IdentityGuard {
     fn drop(&mut self) {
         if let Some(mode) = self.umask {
-            nix::sys::stat::umask(mode);
-        }
-        let Some(groups) = &self.groups else {
-            return;
-        };
-        let (uid, gid) = (Uid::from_raw(0), Gid::from_raw(0));
-        let back = unistd::setresuid(uid, uid, uid)
-            .and_then(|()| unistd::setresgid(gid, gid, gid))
-            .and_then(|()| unistd::setgroups(groups));
-        if back.is_err() {
-            // Aborting is safer than continuing with mixed identities.
-            std::process::abort();
+            umask(mode);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The listening socket of the publish port.
+//! Listening sockets of the ports for minions.
 
 use crate::sockets::{KeepAlive, cannot_bind, tcp_url};
 use nix::errno::Errno;

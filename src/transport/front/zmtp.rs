@@ -1,0 +1,459 @@
+//! Requests over ZeroMQ's protocol, from peers with REQ sockets, such as Salt's minions and clients.
+//!
+//! Our own code rather than libzmq's ROUTER socket, which needs 30 to 50 KiB for each connection, reads a message of many
+//! frames without limit, and closes no connection on request. One epoll set; a turn reads once from each connection that is
+//! ready, so none can hold up the others.
+
+use super::connections::Connections;
+use super::{Incoming, Pressure, Received, RequestFront};
+use crate::acceptor::Acceptor;
+use crate::listen;
+use crate::poll::Source;
+use crate::sockets::{KeepAlive, Message};
+use halite_sys::log_limiter::LogLimiter;
+use halite_wire::zmtp::{self, RequestDecoder, RequestEvent};
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::socket::{MsgFlags, sendmsg};
+use std::collections::{HashMap, VecDeque};
+use std::io::{self, IoSlice, Read};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+const LISTENER: u64 = 0;
+/// Bytes read from one connection at once.
+const CHUNK: usize = 64 << 10;
+/// Connections accepted per turn.
+const ACCEPTS: usize = 256;
+/// Ready connections read per turn.
+const READY: usize = 256;
+/// Time between checks of all connections.
+const ROUND: Duration = Duration::from_secs(1);
+/// Most messages in one read. A client has one request in flight; a few more are tolerated.
+const MAX_MESSAGES: usize = 64;
+/// Most bytes of replies that a peer leaves unread.
+const MAX_UNREAD: usize = 256 << 20;
+/// Connections that are closed at once when no descriptor is left for another.
+const SHORTAGE: usize = 64;
+/// Bytes of an incomplete message that a connection may hold when memory is short.
+const MAX_INCOMPLETE: usize = 1 << 20;
+
+/// Options of a [`ZmtpFront`].
+#[derive(Clone, Copy, Debug)]
+pub struct ZmtpOptions {
+    /// Backlog of connections not yet accepted.
+    pub backlog: i32,
+    /// Largest message, in bytes; a larger one closes its connection.
+    pub max_message: usize,
+    /// Whether to listen on IPv6 as well.
+    pub ipv6: bool,
+    /// TCP keepalive.
+    pub keepalive: KeepAlive,
+    /// Most connections.
+    pub most_connections: usize,
+    /// Silence after which a peer is sent a heartbeat, and how long it may take to reply. Peers' libraries reply by themselves.
+    pub heartbeat: Duration,
+    /// How long a peer may send nothing of a message or handshake that it has begun, or read nothing of a reply.
+    pub stalled: Duration,
+}
+
+/// One connection.
+struct Connection {
+    stream: TcpStream,
+    peer: SocketAddr,
+    decoder: RequestDecoder,
+    /// What the kernel did not accept yet.
+    output: VecDeque<u8>,
+    /// When it last sent something, and when it was sent a heartbeat since.
+    last_read: Instant,
+    pinged: Option<Instant>,
+    /// When the kernel last accepted bytes of `output`.
+    last_written: Instant,
+}
+
+/// A request port.
+pub struct ZmtpFront {
+    options: ZmtpOptions,
+    epoll: Epoll,
+    acceptor: Acceptor<TcpListener>,
+    connections: HashMap<u64, Connection>,
+    /// Which of them to close first.
+    crowd: Connections,
+    next_token: u64,
+    /// Messages read but not yet received by the server.
+    waiting: VecDeque<Received>,
+    chunk: Box<[u8]>,
+    looked: Instant,
+    /// Whether a connection could not be accepted since the last look.
+    starved: bool,
+    /// Most connections while the process is short of memory.
+    held: Option<usize>,
+    surplus: LogLimiter,
+    hoarders: LogLimiter,
+    refusals: LogLimiter,
+}
+
+impl ZmtpFront {
+    /// Binds `port` (0: any free port) on `interface`: an address, `*`, or the name of an interface.
+    ///
+    /// # Errors
+    /// The address cannot be bound: which and why.
+    pub fn bind(interface: &str, port: u16, options: &ZmtpOptions) -> io::Result<ZmtpFront> {
+        let ZmtpOptions {
+            ipv6,
+            backlog,
+            keepalive,
+            ..
+        } = *options;
+        let listener = listen::bind(interface, port, ipv6, backlog, keepalive)?;
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
+        Ok(ZmtpFront {
+            options: *options,
+            epoll,
+            acceptor: Acceptor::new(LISTENER, listener),
+            connections: HashMap::new(),
+            crowd: Connections::default(),
+            next_token: LISTENER + 1,
+            waiting: VecDeque::new(),
+            chunk: vec![0; CHUNK].into_boxed_slice(),
+            looked: Instant::now(),
+            starved: false,
+            held: None,
+            surplus: LogLimiter::default(),
+            hoarders: LogLimiter::default(),
+            refusals: LogLimiter::default(),
+        })
+    }
+
+    /// The local address.
+    ///
+    /// # Errors
+    /// That of `getsockname`.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.acceptor.listener.local_addr()
+    }
+
+    /// Serves what is ready, without blocking.
+    fn turn(&mut self) -> io::Result<()> {
+        let mut ready = [EpollEvent::empty(); READY];
+        let n = match self.epoll.wait(&mut ready, EpollTimeout::ZERO) {
+            Ok(n) => n,
+            Err(Errno::EINTR) => 0,
+            Err(e) => return Err(e.into()),
+        };
+        let now = Instant::now();
+        for event in ready.iter().take(n) {
+            match event.data() {
+                LISTENER => self.accept(now),
+                token => self.serve(token, event.events(), now),
+            }
+        }
+        Ok(())
+    }
+
+    fn accept(&mut self, now: Instant) {
+        let mut tries = ACCEPTS;
+        loop {
+            match self.acceptor.next(&mut tries, TcpListener::accept) {
+                Ok(Some((stream, peer))) => self.admit(stream, peer, now),
+                Ok(None) => return,
+                Err(e) => {
+                    log::debug!("a connection could not be accepted: {e}");
+                    self.starved = true;
+                    return self.acceptor.set_open(false, &self.epoll);
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, now: Instant) {
+        let token = self.next_token;
+        self.next_token += 1;
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, token);
+        let registered = stream
+            .set_nonblocking(true)
+            .and_then(|()| Ok(self.epoll.add(&stream, event)?));
+        if let Err(e) = registered {
+            log::error!("request server: cannot serve {peer}: {e}");
+            return;
+        }
+        let mut connection = Connection {
+            stream,
+            peer,
+            decoder: RequestDecoder::default(),
+            output: VecDeque::new(),
+            last_read: now,
+            pinged: None,
+            last_written: now,
+        };
+        if connection
+            .send(&self.epoll, token, &[&zmtp::handshake("ROUTER")], now)
+            .is_err()
+        {
+            return;
+        }
+        self.connections.insert(token, connection);
+        self.crowd.opened(token, peer);
+    }
+
+    fn serve(&mut self, token: u64, flags: EpollFlags, now: Instant) {
+        // One that was closed earlier in this turn is gone.
+        let Some(connection) = self.connections.get_mut(&token) else {
+            return;
+        };
+        if flags.contains(EpollFlags::EPOLLOUT)
+            && connection.flush(&self.epoll, token, now).is_err()
+        {
+            return self.close(token);
+        }
+        if !flags.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
+            return;
+        }
+        let n = match connection.stream.read(&mut self.chunk) {
+            Ok(0) => return self.close(token),
+            Ok(n) => n,
+            Err(e) => match e.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => return,
+                _ => return self.close(token),
+            },
+        };
+        connection.last_read = now;
+        connection.pinged = None;
+        let bytes = self.chunk.get(..n).unwrap_or_default();
+        let (mut pong, mut messages) = (Vec::new(), 0);
+        let waiting = &mut self.waiting;
+        let peer = connection.peer;
+        let decoded =
+            connection
+                .decoder
+                .decode(bytes, self.options.max_message, |event| match event {
+                    RequestEvent::Request(body) => {
+                        messages += 1;
+                        waiting.push_back(Received::Request(Incoming {
+                            from: token.to_be_bytes().to_vec(),
+                            peer: peer.ip().to_canonical().to_string(),
+                            body: body.into(),
+                        }));
+                    }
+                    RequestEvent::Malformed => {
+                        messages += 1;
+                        waiting.push_back(Received::Malformed);
+                    }
+                    // One reply is enough for any number of heartbeats.
+                    RequestEvent::Ping(context) => pong = zmtp::pong(&context),
+                    RequestEvent::Other => {}
+                });
+        if messages > 0 {
+            // Who has been silent matters only when there are many.
+            let many = self.crowd.len() > self.limit() / 2;
+            if many {
+                self.crowd.heard(token);
+            }
+        }
+        let refusal = match decoded {
+            Err(e) => Some(e.to_string()),
+            Ok(()) if messages > MAX_MESSAGES => Some("it does not wait for replies".to_owned()),
+            Ok(()) => None,
+        };
+        if let Some(why) = refusal {
+            if let Some(times) = self.refusals.tick(now) {
+                log::warn!("request server: {peer} was cut off: {why} ({times} such connections)");
+            }
+            return self.close(token);
+        }
+        if !pong.is_empty()
+            && let Some(connection) = self.connections.get_mut(&token)
+            && connection.send(&self.epoll, token, &[&pong], now).is_err()
+        {
+            self.close(token);
+        }
+    }
+
+    fn close(&mut self, token: u64) {
+        self.connections.remove(&token);
+        self.crowd.closed(token);
+    }
+
+    /// Most connections now.
+    fn limit(&self) -> usize {
+        let most = self.options.most_connections;
+        self.held.map_or(most, |held| held.min(most))
+    }
+
+    /// Sends heartbeats, and closes connections that are late with something.
+    fn check_all(&mut self, now: Instant) {
+        let (heartbeat, stalled) = (self.options.heartbeat, self.options.stalled);
+        let mut late = Vec::new();
+        for (token, connection) in &mut self.connections {
+            let silence = now.duration_since(connection.last_read);
+            let unwritten = !connection.output.is_empty()
+                && now.duration_since(connection.last_written) >= stalled;
+            let unanswered = connection
+                .pinged
+                .is_some_and(|pinged| now.duration_since(pinged) >= heartbeat);
+            if unwritten || unanswered || (connection.decoder.is_midway() && silence >= stalled) {
+                late.push(*token);
+            } else if silence >= heartbeat && connection.pinged.is_none() {
+                connection.pinged = Some(now);
+                if connection
+                    .send(&self.epoll, *token, &[&zmtp::ping()], now)
+                    .is_err()
+                {
+                    late.push(*token);
+                }
+            }
+        }
+        for token in late {
+            self.close(token);
+        }
+    }
+
+    /// Closes the connection with the longest incomplete message, if that is long.
+    fn close_hoarder(&mut self) -> bool {
+        let held = |c: &Connection| c.decoder.held() + c.output.len();
+        let most = self.connections.iter().max_by_key(|(_, c)| held(c));
+        let Some((token, hoarder)) = most.filter(|(_, c)| held(c) > MAX_INCOMPLETE) else {
+            return false;
+        };
+        let (token, peer) = (*token, hoarder.peer);
+        self.close(token);
+        if let Some(count) = self.hoarders.tick(Instant::now()) {
+            log::warn!(
+                "memory is short: {count} connections were closed whose messages had no end, the last from {}",
+                peer.ip()
+            );
+        }
+        true
+    }
+}
+
+impl Connection {
+    /// Sends bytes, or keeps what the kernel does not accept now.
+    fn send(&mut self, epoll: &Epoll, token: u64, parts: &[&[u8]], now: Instant) -> io::Result<()> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let mut sent = 0;
+        if self.output.is_empty() {
+            let mut slices = [IoSlice::new(&[]); 4];
+            for (slot, part) in slices.iter_mut().zip(parts) {
+                *slot = IoSlice::new(part);
+            }
+            let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+            sent = match sendmsg::<()>(self.stream.as_raw_fd(), &slices, &[], flags, None) {
+                Ok(n) => n,
+                Err(Errno::EAGAIN | Errno::EINTR) => 0,
+                Err(e) => return Err(e.into()),
+            };
+            if sent == length {
+                return Ok(());
+            }
+            self.last_written = now;
+            self.want_write(epoll, token, true)?;
+        }
+        if self.output.len() + length > MAX_UNREAD {
+            return Err(io::Error::other("the peer does not read its replies"));
+        }
+        for part in parts {
+            let skip = sent.min(part.len());
+            sent -= skip;
+            self.output.extend(part.get(skip..).unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, epoll: &Epoll, token: u64, now: Instant) -> io::Result<()> {
+        let (front, back) = self.output.as_slices();
+        let slices = [IoSlice::new(front), IoSlice::new(back)];
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        match sendmsg::<()>(self.stream.as_raw_fd(), &slices, &[], flags, None) {
+            Ok(n) => {
+                self.output.drain(..n);
+                self.last_written = now;
+            }
+            Err(Errno::EAGAIN | Errno::EINTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        if self.output.is_empty() {
+            // An idle connection needs no memory.
+            self.output = VecDeque::new();
+            self.want_write(epoll, token, false)?;
+        }
+        Ok(())
+    }
+
+    fn want_write(&self, epoll: &Epoll, token: u64, on: bool) -> io::Result<()> {
+        let mut flags = EpollFlags::EPOLLIN;
+        flags.set(EpollFlags::EPOLLOUT, on);
+        Ok(epoll.modify(&self.stream, &mut EpollEvent::new(flags, token))?)
+    }
+}
+
+impl RequestFront for ZmtpFront {
+    fn source(&self) -> Source<'_> {
+        Source::fd(self.epoll.0.as_raw_fd())
+    }
+
+    fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn receive(&mut self) -> io::Result<Received> {
+        if self.waiting.is_empty() {
+            self.turn()?;
+        }
+        Ok(self.waiting.pop_front().unwrap_or(Received::Nothing))
+    }
+
+    fn answer(&mut self, from: &[u8], body: Message) -> io::Result<()> {
+        let token = from.try_into().map_or(LISTENER, u64::from_be_bytes);
+        let Some(connection) = self.connections.get_mut(&token) else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        let parts: [&[u8]; 3] = [
+            zmtp::EMPTY_PART,
+            &zmtp::part_header(body.len(), false),
+            &body,
+        ];
+        let sent = connection.send(&self.epoll, token, &parts, Instant::now());
+        if sent.is_err() {
+            self.close(token);
+        }
+        sent
+    }
+
+    fn tend(&mut self, memory: Pressure) -> io::Result<bool> {
+        let now = Instant::now();
+        if self.acceptor.closed_until.is_some_and(|until| until <= now) {
+            self.acceptor.set_open(true, &self.epoll);
+        }
+        let open = self.crowd.len();
+        self.held = (memory == Pressure::Scarce).then(|| self.held.unwrap_or(open));
+        let most = if std::mem::take(&mut self.starved) {
+            open.saturating_sub(SHORTAGE)
+        } else {
+            self.limit()
+        };
+        while self.crowd.len() > most {
+            let Some((token, peer)) = self.crowd.take_surplus() else {
+                break;
+            };
+            self.close(token);
+            if let Some(count) = self.surplus.tick(now) {
+                log::warn!(
+                    "too many connections for requests ({open}): {count} silent ones were closed, the last from {}; if \
+                     there are that many minions, raise max_open_files",
+                    peer.ip()
+                );
+            }
+        }
+        if now.duration_since(self.looked) >= ROUND {
+            self.looked = now;
+            self.check_all(now);
+        }
+        Ok(memory != Pressure::None && self.close_hoarder())
+    }
+}
+
+#[cfg(test)]
+mod tests;
