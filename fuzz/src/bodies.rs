@@ -56,6 +56,7 @@ pub const ALL: &[Entry] = &[
     ("collective_security", collective_security),
     ("stomp", stomp),
     ("zmtp", zmtp_words),
+    ("zmtp_request", zmtp_requests),
     ("ruby_marshal", ruby_marshal),
     ("ruby_psych", ruby_psych),
     ("collective_core", collective_core),
@@ -358,6 +359,30 @@ pub fn zmtp_words(data: &[u8]) {
     for word in whole.0 {
         if let zmtp::Command::Ping(context) = word {
             assert!(zmtp::pong(&context).len() <= 23);
+        }
+    }
+}
+
+/// What a client of the request port says, whole and in pieces.
+pub fn zmtp_requests(data: &[u8]) {
+    const MAX_MESSAGE: usize = 512;
+    let heard = |size: usize| {
+        let (mut decoder, mut events) = (zmtp::RequestDecoder::default(), Vec::new());
+        for piece in data.chunks(size) {
+            if let Err(fault) = decoder.decode(piece, MAX_MESSAGE, |event| events.push(event)) {
+                return (events, Some(fault));
+            }
+            assert!(decoder.held() <= MAX_MESSAGE + 9 || decoder.held() <= 4096 + 9);
+        }
+        (events, None)
+    };
+    let whole = heard(data.len().max(1));
+    assert_eq!(whole, heard(3));
+    for event in whole.0 {
+        match event {
+            zmtp::RequestEvent::Ping(context) => assert!(context.len() <= 16),
+            zmtp::RequestEvent::Request(body) => assert!(body.len() <= MAX_MESSAGE),
+            zmtp::RequestEvent::Malformed | zmtp::RequestEvent::Other => {}
         }
     }
 }

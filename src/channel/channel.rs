@@ -190,7 +190,8 @@ impl Channel {
                         Err(why) => CallResult::Unreadable(why),
                     }
                 }
-                RequestResult::Silence => CallResult::Silence,
+                // With a new nonce, the master takes the next try for a new request.
+                RequestResult::Silence | RequestResult::Lost => CallResult::Silence,
                 RequestResult::Interrupted => CallResult::Interrupted,
                 RequestResult::Stopped => CallResult::Stopped,
             },

@@ -15,6 +15,8 @@ pub enum RequestResult {
     Bytes(Vec<u8>),
     /// No reply in time.
     Silence,
+    /// The connection was lost after the request had been sent.
+    Lost,
     /// A [`Waker`] interrupted the wait.
     Interrupted,
     /// The process must stop.
@@ -71,6 +73,7 @@ impl Requester {
         Ok(match self.0.exchange(body, timeout, &mut interrupts)? {
             Exchange::Reply(bytes) => RequestResult::Bytes(bytes),
             Exchange::Silence => RequestResult::Silence,
+            Exchange::Lost => RequestResult::Lost,
             Exchange::Interrupted(result) => result,
         })
     }

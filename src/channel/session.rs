@@ -19,6 +19,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+/// Wait after a connection that was lost during a sign-in.
+const LOST_PAUSE: Duration = Duration::from_secs(1);
+
 /// The result of a sign-in, with publication keys fetched since.
 #[derive(Clone, Debug)]
 pub struct Credentials {
@@ -359,7 +362,9 @@ impl Session {
                         verify(&self.terms, pinned, &request, &bytes)
                     })?
                 }
-                RequestResult::Silence | RequestResult::Interrupted => {
+                // A master that hangs up at once must not be asked again at once.
+                RequestResult::Lost if !stop.sleep(LOST_PAUSE) => return Ok(None),
+                RequestResult::Silence | RequestResult::Lost | RequestResult::Interrupted => {
                     // Warn at once, but then rarely: a fleet that waits for days must not fill its disks.
                     match lock(&self.unanswered).tick(Instant::now()) {
                         Some(times) => log::warn!(

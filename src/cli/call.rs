@@ -9,7 +9,7 @@ use halite_channel::interrupt::Stop;
 use halite_channel::link::Link;
 use halite_channel::pillar_request::PillarQuery;
 use halite_channel::session::Session;
-use halite_config::{MinionConfig, load_minion};
+use halite_config::{MinionConfig, Roots, load_minion};
 use halite_modules::execution::{
     CallError, CallOutcome, Context, functions_for, proc, template_functions,
 };
@@ -55,9 +55,17 @@ struct CallOptions {
     #[command(flatten)]
     output: OutputOptions,
 
-    /// Work without a master: no sign-in, no pillar, nothing is sent
+    /// Work without a master: no sign-in, nothing is sent; files and pillar come from file_roots and pillar_roots of this host
     #[arg(long)]
     local: bool,
+
+    /// Directory of the files and states, with --local; overrides the option `file_roots`
+    #[arg(long, value_name = "DIR")]
+    file_root: Option<std::path::PathBuf>,
+
+    /// Directory of the pillar, with --local; overrides the option `pillar_roots`
+    #[arg(long, value_name = "DIR")]
+    pillar_root: Option<std::path::PathBuf>,
 
     /// Show the grains
     #[arg(short = 'g', long = "grains")]
@@ -70,6 +78,14 @@ struct CallOptions {
     /// Show the result of each state on standard error as soon as it is there
     #[arg(long)]
     progress: bool,
+
+    /// Show only states that changed something or failed
+    #[arg(long, visible_alias = "output_diff")]
+    output_diff: bool,
+
+    /// Do not send the result to the master
+    #[arg(long)]
+    no_return_event: bool,
 
     /// Exit with the retcode of the function
     #[arg(long)]
@@ -201,8 +217,7 @@ fn call(options: &CallOptions) -> Result<i32, ExitError> {
         },
     };
     // If the directory is not writable, find_job does not see this call; that is all.
-    let noted =
-        !local && proc::write(&config.cachedir, jid.as_str(), &load, std::process::id()).is_ok();
+    let noted = proc::write(&config.cachedir, jid.as_str(), &load, std::process::id()).is_ok();
     if options.progress {
         let progress = StateProgress::new();
         halite_states::on_result(Box::new(move |result, total| {
@@ -224,7 +239,7 @@ fn call(options: &CallOptions) -> Result<i32, ExitError> {
     if let Some(by) = &outcome.by {
         eprintln!("{fun} was run by {by}");
     }
-    if let Some(connection) = &mut master {
+    if let Some(connection) = master.as_mut().filter(|_| !options.no_return_event) {
         connection.send_return(&config, fun, args, &outcome);
     }
     let shown = if options.metadata {
@@ -296,6 +311,18 @@ fn load(options: &CallOptions) -> Result<MinionConfig, ExitError> {
     }
     if let Some(dir) = &options.cachedir {
         config.cachedir = dir.clone();
+    }
+    for (dir, roots) in [
+        (&options.file_root, &mut config.file_roots),
+        (&options.pillar_root, &mut config.pillar_roots),
+    ] {
+        if let Some(dir) = dir {
+            let dir = std::path::absolute(dir).map_err(|e| bad(&e))?;
+            *roots = Roots(vec![(
+                "base".to_owned(),
+                vec![dir.to_string_lossy().into_owned()],
+            )]);
+        }
     }
     config.id.parse::<MinionId>().map_err(|e| bad(&e))?;
     // As in stock, a call does not create a missing log file.
@@ -388,6 +415,7 @@ fn show(
         .output
         .open(&super::common::output_config!(config))
         .map_err(bad)?;
+    screen.style.state_output_diff |= options.output_diff;
     let name = super::output::choose_name(screen.out.as_deref(), out, false, "").to_owned();
     screen.show(&name, &halite_wire::map! {"local" => value.clone()}.into());
     Ok(0)

@@ -113,6 +113,25 @@ impl OptionValue for Items {
     }
 }
 
+/// A switch that may also be a number or a list (`state_queue`, `state_aggregate`).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Switch(pub Value);
+
+impl OptionValue for Switch {
+    const TYPE: &'static str = "true, false, a whole number or a list";
+
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        match value {
+            Value::Bool(_) | Value::Int(_) | Value::Array(_) => converted(Switch(value.clone())),
+            _ => None,
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        self.0.clone()
+    }
+}
+
 impl OptionValue for Roots {
     const TYPE: &'static str = "a map of environments to lists of directories";
 

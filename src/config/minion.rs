@@ -1,7 +1,7 @@
 //! Options of the minion.
 
 use super::installed::InstalledSalt;
-use super::kinds::{BusFraming, ExtPillars, LogFormat, Roots, SaltSeries};
+use super::kinds::{BusFraming, ExtPillars, LogFormat, Roots, SaltSeries, Switch};
 use super::paths::{self, below, log_below};
 use super::table::options;
 use super::{ConfigError, Flavour, Role, finish};
@@ -97,6 +97,22 @@ options! {
         zmq_heartbeat_ivl: i32 = "10000";
         /// Milliseconds without a heartbeat after which a connection is closed.
         zmq_heartbeat_timeout: i32 = "30000";
+        /// Seconds to wait for a connection to a web server.
+        http_connect_timeout: u64 = "20";
+        /// Seconds that a request to a web server may take.
+        http_request_timeout: u64 = "3600";
+        /// Most bytes of an answer of a web server.
+        http_max_body: u64 = "107374182400";
+        /// HTTP proxy for requests to web servers; needs `proxy_port`.
+        proxy_host: String = "''";
+        /// Port of the HTTP proxy.
+        proxy_port: u16 = "0";
+        /// User name for the HTTP proxy.
+        proxy_username: String = "''";
+        /// Password for the HTTP proxy.
+        proxy_password: String = "''";
+        /// Hosts that are asked without the proxy.
+        no_proxy: Vec<String> = "[]";
         /// Largest event, in bytes.
         max_event_size: u64 = "1048576";
         /// Release of Salt whose tools are used on this host: 3006, 3007 or 3008. Not set: that of the installed Salt.
@@ -206,6 +222,40 @@ options! {
         loop_interval: u64 = "1";
         /// Minutes between checks of the grains; if they changed, the pillar is fetched again. 0: none.
         grains_refresh_every: i64 = "0";
+        /// Return the results of several functions in one job by their position, not by name.
+        multifunc_ordered: bool = "false";
+        /// Run commands without a shell unless a call asks for one.
+        cmd_safe: bool = "true";
+        /// Command of `minion.restart`. Empty: that of the service.
+        minion_restart_command: Vec<String> = "[]";
+        /// States only report what they would do, unless they are called with `test=False`.
+        test: bool = "false";
+        /// Stop at the first state that fails.
+        failhard: bool = "false";
+        /// Name of the top file, with `file_client: local`; otherwise the master's is used.
+        state_top: String = "top.sls";
+        /// Environment of the top file, as `state_top`.
+        state_top_saltenv: Option<String> = "null";
+        /// How the top files of several environments are combined: `merge`, `same` or `merge_all`; as `state_top`.
+        top_file_merging_strategy: String = "merge";
+        /// Order of the environments of top files, as `state_top`.
+        env_order: Vec<String> = "[]";
+        /// Environment whose top file stands in for a missing one, for `top_file_merging_strategy: same`; as `state_top`.
+        default_top: String = "base";
+        /// Run states in the order of their files, as `state_top`.
+        state_auto_order: bool = "true";
+        /// Fire an event per state.
+        state_events: bool = "false";
+        /// Run states of one kind together where they allow it; a list names the kinds.
+        state_aggregate: Switch = "false";
+        /// Wait for the run of states that is active, instead of refusing another. A number: at most that many wait.
+        state_queue: Switch = "false";
+        /// Most states that run at once with `parallel: True`; 0 is no limit.
+        state_max_parallel: u32 = "0";
+        /// Requisites that are ignored, such as `watch`.
+        disabled_requisites: Vec<String> = "[]";
+        /// Refuse another `saltenv` than that of the configuration.
+        lock_saltenv: bool = "false";
         /// States to apply at startup: `highstate`, `sls` (see `sls_list`) or `top` (see `top_file`). Empty: none.
         startup_states: String = "''";
         /// States for `startup_states: sls`.
@@ -269,6 +319,22 @@ options! {
         on_demand_ext_pillar: Vec<String> = "[libvirt, virtkey]";
         /// Renderers for state and pillar files.
         renderer: String = "jinja|yaml";
+        /// Renderers that files may not use.
+        renderer_blacklist: Vec<String> = "[]";
+        /// The only renderers that files may use. Empty: all.
+        renderer_whitelist: Vec<String> = "[]";
+        /// Jinja settings for templates, with `file_client: local`; otherwise the master's are used.
+        jinja_env: Map = "{}";
+        /// Jinja settings for state files, as `jinja_env`.
+        jinja_sls_env: Map = "{}";
+        /// Strip space before a Jinja block, as `jinja_env`.
+        jinja_lstrip_blocks: bool = "false";
+        /// Strip the newline after a Jinja block, as `jinja_env`.
+        jinja_trim_blocks: bool = "false";
+        /// Show pillar values in `pillar.items` as asterisks, unless it is called with `unmask=True`.
+        pillar_mask_output: bool = "true";
+        /// Backup of files that states and `file` functions replace: `minion`, or empty for none.
+        backup_mode: String = "''";
         /// With `file_client: local`: still take jobs and the pillar from the master.
         use_master_when_local: bool = "false";
         /// Digest of files, fingerprints and socket names: md5, sha1, sha224, sha256, sha384 or sha512.

@@ -239,39 +239,37 @@ impl MinionStates {
     }
 
     /// Whether a function of a condition returns something true (`fun:`).
-    fn function_holds(&self, low: &Map, condition: &Map) -> bool {
-        let id = low.str("__id__").unwrap_or_default();
-        let Some(fun) = condition.str("fun") else {
+    fn function_holds(&self, low: &Map, condition: &Map) -> Result<bool, CallError> {
+        let Some(fun) = condition.get("fun") else {
+            let id = low.str("__id__").unwrap_or_default();
             log::warn!("{id}: a condition is a command, a boolean or a map with fun");
-            return false;
+            return Ok(false);
+        };
+        let Some(fun) = fun.as_str() else {
+            let kind = python::type_name(fun);
+            return Err(CallError::Type(format!(
+                "the function of a condition is a name, not {kind}"
+            )));
         };
         let ctx = self.context();
-        let Some(function) = find_for(&ctx, fun) else {
-            log::warn!("{id}: the condition's function {fun} is not available");
-            return false;
-        };
+        if find_for(&ctx, fun).is_none() {
+            return Err(CallError::raised("KeyError", python::repr(&fun.into())));
+        }
         let mut args = Vec::new();
         let mut kwargs = Map::new();
         for (key, value) in condition.iter() {
             match key.as_str() {
                 Some("fun") | None => {}
                 Some("args") => args.extend(value.as_array().unwrap_or_default().iter().cloned()),
-                Some(key) if function.accepts(key) => kwargs.set(key, value.clone()),
-                Some(_) => {}
+                Some(key) => kwargs.set(key, value.clone()),
             }
         }
-        let filled = slots::fill_value(&ctx, &Value::Array(args)).and_then(|args| {
-            let kwargs = slots::fill_value(&ctx, &Value::Map(kwargs))?;
-            let args = args.as_array().unwrap_or_default().to_vec();
-            invoke_with_retcode(&ctx, fun, args, kwargs.into_map().unwrap_or_default())
-        });
-        match filled {
-            Ok((value, retcode)) => value.truthy() && !retcode.truthy(),
-            Err(e) => {
-                log::warn!("{id}: the condition {fun}: {e}");
-                false
-            }
-        }
+        let args = slots::fill_value(&ctx, &Value::Array(args))?;
+        let kwargs = slots::fill_value(&ctx, &Value::Map(kwargs))?;
+        let args = args.as_array().unwrap_or_default().to_vec();
+        let (value, retcode) =
+            invoke_with_retcode(&ctx, fun, args, kwargs.into_map().unwrap_or_default())?;
+        Ok(value.truthy() && !retcode.truthy())
     }
 
     /// Tells the master of a result.
@@ -362,8 +360,12 @@ fn fresh_grains(ctx: &Context) -> Option<Map> {
     Some(halite_modules::all_grains(&config))
 }
 
-/// What stock says of a function that raised an exception; its traceback names lines of code that we do not have.
 fn raised(fault: &CallError) -> StateOutcome {
+    StateOutcome::bad(exception(fault))
+}
+
+/// What stock says of a function that raised an exception; its traceback names lines of code that we do not have.
+fn exception(fault: &CallError) -> String {
     let class = match fault {
         CallError::Missing(_) => "KeyError",
         CallError::CommandNotFound(_) => "salt.exceptions.CommandNotFoundError",
@@ -372,10 +374,10 @@ fn raised(fault: &CallError) -> StateOutcome {
         CallError::Type(_) => "TypeError",
         CallError::Raised(class, _) => class,
     };
-    StateOutcome::bad(format!(
+    format!(
         "An exception occurred in this state: Traceback (most recent call last):\n{class}: {}\n",
         fault.message()
-    ))
+    )
 }
 
 impl StateModules for MinionStates {
@@ -442,13 +444,15 @@ impl StateModules for MinionStates {
         modules::joining(low.str("state")?)?(low, others)
     }
 
-    fn condition_holds(&self, low: &Map, condition: &Value) -> bool {
+    fn condition_holds(&self, low: &Map, condition: &Value) -> Result<bool, String> {
         match condition {
-            Value::Bool(yes) => *yes,
-            Value::Str(command) => self.succeeds(low, command),
-            Value::Map(map) => self.function_holds(low, map),
-            Value::Nil => false,
-            other => self.succeeds(low, &python::str(other)),
+            Value::Bool(yes) => Ok(*yes),
+            Value::Str(command) => Ok(self.succeeds(low, command)),
+            Value::Map(map) => self
+                .function_holds(low, map)
+                .map_err(|fault| exception(&fault)),
+            Value::Nil => Ok(false),
+            other => Ok(self.succeeds(low, &python::str(other))),
         }
     }
 

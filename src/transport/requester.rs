@@ -4,7 +4,7 @@
 //! stays open, but nobody answers its heartbeats, so a server may close it; the next request opens another. To add a transport,
 //! make `connection` an enum.
 
-use crate::poll::{Polled, Poller, Source};
+use crate::poll::{Poller, Source};
 use crate::sockets::KeepAlive;
 use crate::zmtp::{Connection, Event, SocketType};
 use std::io;
@@ -12,7 +12,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-/// Time until a new connection must be ready for requests; then another address is tried.
+/// Longest time until a new connection must be ready for requests; then another address is tried.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Wait before the second attempt to connect; doubled for each further one.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -50,6 +50,8 @@ pub enum Exchange<T> {
     Reply(Vec<u8>),
     /// No reply in time.
     Silence,
+    /// The connection was lost after the request had been sent: it may have been executed or not.
+    Lost,
     /// The wait was interrupted.
     Interrupted(T),
 }
@@ -69,13 +71,15 @@ pub struct Requester {
     connection: Option<Connection>,
     /// Attempts to connect since the last reply.
     attempts: u32,
+    /// Which of the server's addresses comes next.
+    next_address: usize,
 }
 
 /// Why an attempt is over.
 enum Attempt<T> {
     Done(Exchange<T>),
-    /// The connection failed, or there was none.
-    Lost(io::Error),
+    /// There was no connection, or it failed before the request was sent.
+    Unsent(io::Error),
 }
 
 impl Requester {
@@ -86,6 +90,7 @@ impl Requester {
             options,
             connection: None,
             attempts: 0,
+            next_address: 0,
         }
     }
 
@@ -106,7 +111,7 @@ impl Requester {
     /// Sends `body` and waits for the reply; `None` if `timeout` passes first.
     ///
     /// # Errors
-    /// As [`Requester::exchange`].
+    /// As [`Requester::exchange`], or the connection was lost before the reply came.
     pub fn ask(&mut self, body: &[u8], timeout: Duration) -> io::Result<Option<Vec<u8>>> {
         let mut interrupts = Interrupts::<()> {
             sources: &[],
@@ -115,11 +120,15 @@ impl Requester {
         Ok(match self.exchange(body, timeout, &mut interrupts)? {
             Exchange::Reply(bytes) => Some(bytes),
             Exchange::Silence | Exchange::Interrupted(()) => None,
+            Exchange::Lost => {
+                let why = "the connection was lost before the reply came; the request may have been executed";
+                return Err(io::Error::new(io::ErrorKind::ConnectionReset, why));
+            }
         })
     }
 
-    /// Sends `body` and waits for the reply. While there is time, it connects again and repeats the request if the connection is
-    /// lost or the server is not there yet.
+    /// Sends `body` and waits for the reply. While there is time, it connects again if the server is not there yet. What was
+    /// sent is not repeated: a job would run twice, and the master refuses a sealed request that it has seen.
     ///
     /// # Errors
     /// The address is invalid.
@@ -131,17 +140,12 @@ impl Requester {
     ) -> io::Result<Exchange<T>> {
         let end = Instant::now() + timeout;
         loop {
-            let reused = self.connection.is_some();
-            let lost = match self.attempt(body, end, interrupts)? {
+            let why = match self.attempt(body, timeout, end, interrupts)? {
                 Attempt::Done(exchange) => return Ok(exchange),
-                Attempt::Lost(why) => why,
+                Attempt::Unsent(why) => why,
             };
-            log::debug!("the connection to {} failed: {lost}", self.url);
-            // A server that was restarted is probably there again.
-            if reused {
-                continue;
-            }
-            let wait = FIRST_WAIT.saturating_mul(1 << (self.attempts - 1).min(10));
+            log::debug!("the connection to {} failed: {why}", self.url);
+            let wait = FIRST_WAIT.saturating_mul(1 << self.attempts.saturating_sub(1).min(10));
             let until = end.min(Instant::now() + wait.min(LONGEST_WAIT));
             if let Some(ended) = pause(until, interrupts)? {
                 return Ok(Exchange::Interrupted(ended));
@@ -155,30 +159,40 @@ impl Requester {
     fn attempt<T>(
         &mut self,
         body: &[u8],
+        timeout: Duration,
         end: Instant,
         interrupts: &mut Interrupts<'_, T>,
     ) -> io::Result<Attempt<T>> {
         // The connection is kept only if the reply arrives.
-        let mut connection = match self.reusable() {
-            Some(connection) => connection,
-            None => match self.connect()? {
-                Ok(connection) => connection,
-                Err(e) => return Ok(Attempt::Lost(e)),
+        let (mut connection, ready_by) = match self.reusable() {
+            Some(connection) => (connection, end),
+            None => match self.connect(timeout)? {
+                Ok((connection, patience)) => (connection, end.min(Instant::now() + patience)),
+                Err(e) => return Ok(Attempt::Unsent(e)),
             },
         };
+        let lost = |connection: &Connection, why: io::Error| {
+            if connection.is_ready() {
+                Attempt::Done(Exchange::Lost)
+            } else {
+                Attempt::Unsent(why)
+            }
+        };
         if let Err(e) = connection.request(body) {
-            return Ok(Attempt::Lost(e));
+            return Ok(lost(&connection, e));
         }
-        let ready_by = Instant::now() + CONNECT_TIMEOUT;
         loop {
             if let Some(ended) = (interrupts.check)() {
                 return Ok(Attempt::Done(Exchange::Interrupted(ended)));
             }
-            let until = if connection.is_ready() {
-                end
-            } else {
-                end.min(ready_by)
-            };
+            let now = Instant::now();
+            if now >= end {
+                return Ok(Attempt::Done(Exchange::Silence));
+            }
+            if now >= ready_by && !connection.is_ready() {
+                return Ok(Attempt::Unsent(io::ErrorKind::TimedOut.into()));
+            }
+            let until = if connection.is_ready() { end } else { ready_by };
             let fd = connection.as_fd().as_raw_fd();
             let mut poller = Poller::new();
             let socket = poller.add(if connection.wants_write() {
@@ -189,33 +203,24 @@ impl Requester {
             for source in interrupts.sources {
                 poller.add(*source);
             }
-            match poller.wait(Some(left(until)))? {
-                Polled::Interrupted => continue,
-                Polled::TimedOut if Instant::now() >= end => {
-                    return Ok(Attempt::Done(Exchange::Silence));
-                }
-                Polled::TimedOut if Instant::now() >= until => {
-                    return Ok(Attempt::Lost(io::ErrorKind::TimedOut.into()));
-                }
-                Polled::TimedOut => continue,
-                Polled::Ready => {}
-            }
+            poller.wait(Some(left(until)))?;
             if !poller.is_ready(socket) {
                 continue;
             }
             let mut reply = None;
-            let progress = connection.progress(&mut |event| {
+            let step = connection.step(&mut |event| {
                 if let Event::Message(frames) = event {
                     reply = Some(frames.into_iter().next().unwrap_or_default());
                 }
             });
             if let Some(reply) = reply {
                 self.attempts = 0;
-                self.connection = progress.is_ok().then_some(connection);
+                self.connection = step.is_ok().then_some(connection);
                 return Ok(Attempt::Done(Exchange::Reply(reply)));
             }
-            if let Err(e) = progress {
-                return Ok(Attempt::Lost(e));
+            if let Err(e) = step {
+                log::debug!("the connection to {} was lost: {e}", self.url);
+                return Ok(lost(&connection, e));
             }
         }
     }
@@ -224,13 +229,12 @@ impl Requester {
     fn reusable(&mut self) -> Option<Connection> {
         let mut connection = self.connection.take()?;
         let mut unexpected = false;
-        let progress =
-            connection.progress(&mut |event| unexpected |= matches!(event, Event::Message(_)));
-        (progress.is_ok() && !unexpected).then_some(connection)
+        let step = connection.step(&mut |event| unexpected |= matches!(event, Event::Message(_)));
+        (step.is_ok() && !unexpected).then_some(connection)
     }
 
-    /// Starts to connect, to another address of the server's each time.
-    fn connect(&mut self) -> io::Result<io::Result<Connection>> {
+    /// Starts to connect, to another address of the server's each time; with the time that the connection has to be ready.
+    fn connect(&mut self, timeout: Duration) -> io::Result<io::Result<(Connection, Duration)>> {
         let address = self.url.strip_prefix("tcp://");
         let invalid = || {
             let why = format!("{} is not an address of the form tcp://HOST:PORT", self.url);
@@ -241,7 +245,6 @@ impl Requester {
             .ok_or_else(invalid)?;
         let port: u16 = port.parse().map_err(|_| invalid())?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let attempt = self.attempts as usize;
         self.attempts = self.attempts.saturating_add(1);
         let mut addresses: Vec<SocketAddr> = match (host, port).to_socket_addrs() {
             Ok(addresses) => addresses.collect(),
@@ -250,16 +253,17 @@ impl Requester {
         if !self.options.ipv6 {
             addresses.sort_by_key(SocketAddr::is_ipv6);
         }
-        let Some(address) = addresses.get(attempt % addresses.len().max(1)) else {
+        let Some(address) = addresses.get(self.next_address % addresses.len().max(1)) else {
             return Ok(Err(io::ErrorKind::AddrNotAvailable.into()));
         };
+        self.next_address = self.next_address.wrapping_add(1);
+        let patience = CONNECT_TIMEOUT.min(timeout / addresses.len() as u32);
         let keepalive = self.options.keepalive;
-        Ok(
-            Connection::open(*address, SocketType::Req).and_then(|connection| {
-                keepalive.apply_to(connection.stream())?;
-                Ok(connection)
-            }),
-        )
+        let opened = Connection::open(*address, SocketType::Req).and_then(|connection| {
+            keepalive.apply_to(connection.stream())?;
+            Ok((connection, patience))
+        });
+        Ok(opened)
     }
 }
 
@@ -351,7 +355,13 @@ mod tests {
                 serve(url, end, usize::MAX);
             });
             for body in [b"one", b"two", b"six", b"ten"] {
-                let answer = requester.ask(body, LONG).unwrap();
+                // A server that ends may not have read what it was sent.
+                let answer = loop {
+                    match requester.ask(body, LONG) {
+                        Ok(answer) => break answer,
+                        Err(e) => assert_eq!(e.kind(), io::ErrorKind::ConnectionReset),
+                    }
+                };
                 assert_eq!(answer.as_deref(), Some(&body[..]));
             }
             assert!(requester.ask(&large, LONG).unwrap() == Some(large));
@@ -359,34 +369,57 @@ mod tests {
         });
     }
 
+    /// Accepts connections: the first are closed before the handshake, the next after the request.
+    fn closing(listener: TcpListener, early: usize) {
+        for _ in 0..early {
+            drop(listener.accept().unwrap());
+        }
+        let (mut peer, _) = listener.accept().unwrap();
+        peer.write_all(&halite_wire::zmtp::handshake("ROUTER"))
+            .unwrap();
+        let mut seen = Vec::new();
+        let mut chunk = [0; 512];
+        while !seen.ends_with(b"question") {
+            let count = peer.read(&mut chunk).unwrap();
+            seen.extend_from_slice(&chunk[..count]);
+        }
+    }
+
     #[test]
-    fn a_request_whose_connection_is_lost_is_repeated() {
+    fn what_was_sent_is_not_repeated() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = tcp_url("127.0.0.1", listener.local_addr().unwrap().port());
-        let handshake = halite_wire::zmtp::handshake("ROUTER");
         thread::scope(|scope| {
-            scope.spawn(move || {
-                for attempt in 0..3 {
-                    let (mut peer, _) = listener.accept().unwrap();
-                    peer.write_all(&handshake).unwrap();
-                    let mut seen = Vec::new();
-                    let mut chunk = [0; 512];
-                    while !seen.ends_with(b"question") {
-                        let count = peer.read(&mut chunk).unwrap();
-                        seen.extend_from_slice(&chunk[..count]);
-                    }
-                    if attempt == 2 {
-                        let parts = [
-                            halite_wire::zmtp::part(b"", true),
-                            halite_wire::zmtp::part(b"answer", false),
-                        ];
-                        peer.write_all(&parts.concat()).unwrap();
-                    }
-                }
-            });
-            let answer = requester(&url).ask(b"question", LONG).unwrap();
-            assert_eq!(answer.as_deref(), Some(&b"answer"[..]));
+            scope.spawn(|| closing(listener, 2));
+            let mut interrupts = Interrupts::<()> {
+                sources: &[],
+                check: &mut || None,
+            };
+            let exchange = requester(&url).exchange(b"question", LONG, &mut interrupts);
+            assert_eq!(exchange.unwrap(), Exchange::Lost);
         });
+    }
+
+    /// A peer that never stops to send does not keep a client from its time limit, nor fill its memory.
+    #[test]
+    fn a_flood_does_not_stop_the_clock() {
+        let ping = [&[4, 9][..], b"\x04PING\0\0xx"].concat();
+        let frames = b"\x04\x06\x05OTHER".to_vec();
+        for flood in [ping, frames] {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let url = tcp_url("127.0.0.1", listener.local_addr().unwrap().port());
+            thread::scope(|scope| {
+                scope.spawn(move || {
+                    let (mut peer, _) = listener.accept().unwrap();
+                    peer.write_all(&halite_wire::zmtp::handshake("ROUTER"))
+                        .unwrap();
+                    let flood = flood.repeat(10_000);
+                    while peer.write_all(&flood).is_ok() {}
+                });
+                let answer = requester(&url).ask(b"x", Duration::from_millis(300));
+                assert_eq!(answer.unwrap(), None);
+            });
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! For programs with thousands of connections: libzmq needs two descriptors and an entry in one big poll per socket, a
 //! [`Connection`] one descriptor that works with any epoll.
 
-use halite_wire::zmtp::{self, COMMAND, GREETING, MORE, ZmtpError};
+use halite_wire::zmtp::{self, COMMAND, CONTEXT, GREETING, MORE, ZmtpError};
 use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage};
 use std::io::{self, Read, Write};
@@ -15,8 +15,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 const MAX_MESSAGE: usize = 256 << 20;
 /// Most frames of a message; replies and publications have two.
 const MAX_FRAMES: usize = 8;
+/// Largest command, in bytes; servers send READY and heartbeats.
+const MAX_COMMAND: usize = 4096;
 /// Bytes per read.
 const CHUNK: usize = 16 << 10;
+/// Bytes read per [`Connection::step`].
+const STEP: usize = 256 << 10;
 
 /// Type of the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +59,16 @@ enum Stage {
     Ready,
 }
 
+/// What reading came to.
+enum Filled {
+    /// There is no more at the moment.
+    Blocked,
+    /// There may be more.
+    More,
+    /// The stream has ended.
+    Ended,
+}
+
 /// One connection. It does not reconnect.
 #[derive(Debug)]
 pub struct Connection {
@@ -68,6 +82,8 @@ pub struct Connection {
     frames: Vec<Vec<u8>>,
     /// Requests made before the handshake was complete.
     queued: Vec<u8>,
+    /// The reply to the last heartbeat, until it can be sent.
+    pong: Option<Vec<u8>>,
 }
 
 impl Connection {
@@ -88,17 +104,18 @@ impl Connection {
             written: 0,
             frames: Vec::new(),
             queued: Vec::new(),
+            pong: None,
         })
     }
 
-    /// Whether the handshake is complete.
+    /// Whether the handshake is complete, and requests have been sent.
     pub fn is_ready(&self) -> bool {
         self.stage == Stage::Ready
     }
 
     /// Whether [`Connection::progress`] has something to do when the descriptor becomes writable.
     pub fn wants_write(&self) -> bool {
-        self.stage == Stage::Connecting || self.written < self.output.len()
+        self.stage == Stage::Connecting || self.written < self.output.len() || self.pong.is_some()
     }
 
     /// The socket, for its options.
@@ -135,33 +152,52 @@ impl Connection {
     /// # Errors
     /// The connection has ended, or the peer violates the protocol.
     pub fn progress(&mut self, each: &mut dyn FnMut(Event)) -> io::Result<()> {
+        while self.step(each)? {}
+        Ok(())
+    }
+
+    /// As [`Connection::progress`], but reads a limited number of bytes, so that a fast peer cannot hold up the caller. Returns
+    /// whether there may be more.
+    ///
+    /// # Errors
+    /// As [`Connection::progress`].
+    pub fn step(&mut self, each: &mut dyn FnMut(Event)) -> io::Result<bool> {
         if self.stage == Stage::Connecting {
             if let Some(e) = self.stream.take_error()? {
                 return Err(e);
             }
             if self.stream.peer_addr().is_err() {
-                return Ok(());
+                return Ok(false);
             }
             self.stage = Stage::Greeting;
         }
         self.flush()?;
-        let ended = self.fill()?;
+        let read = self.fill()?;
         let input = std::mem::take(&mut self.input);
         let used = self.parse(&input, each)?;
         self.input = input;
         self.input.drain(..used);
         self.flush()?;
-        if ended {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+        match read {
+            Filled::Ended => Err(io::ErrorKind::UnexpectedEof.into()),
+            Filled::Blocked => Ok(false),
+            Filled::More => Ok(true),
         }
-        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         if self.stage == Stage::Connecting {
             return Ok(());
         }
-        while self.written < self.output.len() {
+        loop {
+            if self.written == self.output.len() {
+                self.output.clear();
+                self.written = 0;
+                match self.pong.take() {
+                    Some(pong) => self.output = pong,
+                    None => return Ok(()),
+                }
+            }
             match self.stream.write(&self.output[self.written..]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => self.written += n,
@@ -170,23 +206,21 @@ impl Connection {
                 Err(e) => return Err(e),
             }
         }
-        self.output.clear();
-        self.written = 0;
-        Ok(())
     }
 
-    /// Reads available bytes; `true` at the end of the stream.
-    fn fill(&mut self) -> io::Result<bool> {
+    /// Reads at most `STEP` bytes.
+    fn fill(&mut self) -> io::Result<Filled> {
         let mut chunk = [0; CHUNK];
-        loop {
+        for _ in 0..STEP / CHUNK {
             match self.stream.read(&mut chunk) {
-                Ok(0) => return Ok(true),
+                Ok(0) => return Ok(Filled::Ended),
                 Ok(n) => self.input.extend_from_slice(&chunk[..n]),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Filled::Blocked),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(e),
             }
         }
+        Ok(Filled::More)
     }
 
     /// Handles the greeting and all complete frames; returns the number of bytes consumed.
@@ -199,9 +233,13 @@ impl Connection {
             self.stage = Stage::Handshake;
             used = GREETING;
         }
-        while let Some((flags, body, length)) =
-            zmtp::frame(&input[used..], MAX_MESSAGE).map_err(invalid)?
-        {
+        loop {
+            let left = &input[used..];
+            let is_command = left.first().is_some_and(|flags| flags & COMMAND != 0);
+            let largest = if is_command { MAX_COMMAND } else { MAX_MESSAGE };
+            let Some((flags, body, length)) = zmtp::frame(left, largest).map_err(invalid)? else {
+                break;
+            };
             used += length;
             if flags & COMMAND != 0 {
                 self.command(body, each)?;
@@ -230,9 +268,12 @@ impl Connection {
                 self.output.append(&mut self.queued);
                 each(Event::Ready);
             }
-            b"PING" => self
-                .output
-                .extend(zmtp::pong(data.get(2..).unwrap_or_default())),
+            b"PING" => {
+                let context = data.get(2..).unwrap_or_default();
+                let context = &context[..context.len().min(CONTEXT)];
+                // One reply is enough for any number of heartbeats.
+                self.pong = Some(zmtp::pong(context));
+            }
             b"PONG" => each(Event::Pong),
             b"ERROR" => {
                 return Err(io::Error::new(

@@ -33,6 +33,8 @@ changes\t''
 filter\t''"
 complete -c halite-call -l state-verbose -l state_verbose -d 'States: show successful ones as well' -r -f
 complete -c halite-call -l state-profile -l state_profile -d 'States: end with the N that took longest; 10 if N is left out' -r -f
+complete -c halite-call -l file-root -d 'Directory of the files and states, with --local; overrides the option `file_roots`' -r -f -a "(__fish_complete_directories)"
+complete -c halite-call -l pillar-root -d 'Directory of the pillar, with --local; overrides the option `pillar_roots`' -r -f -a "(__fish_complete_directories)"
 complete -c halite-call -l master -d 'Master to use; overrides the option `master`' -r -f
 complete -c halite-call -l id -d 'Minion id; overrides the option `id`' -r -f
 complete -c halite-call -l auth-timeout -d 'Seconds to wait for the answer to a sign-in; overrides the option `auth_timeout`' -r -f
@@ -47,10 +49,12 @@ complete -c halite-call -l hard-crash -d 'Accepted for compatibility; errors of 
 complete -c halite-call -l out-file-append -l output-file-append -d 'Append to the file of --out-file'
 complete -c halite-call -l no-color -l no-colour -d 'No colours'
 complete -c halite-call -l force-color -l force-colour -d 'Colours even if the output is not a terminal'
-complete -c halite-call -l local -d 'Work without a master: no sign-in, no pillar, nothing is sent'
+complete -c halite-call -l local -d 'Work without a master: no sign-in, nothing is sent; files and pillar come from file_roots and pillar_roots of this host'
 complete -c halite-call -s g -l grains -d 'Show the grains'
 complete -c halite-call -s d -l doc -l documentation -d 'Show the documentation of the functions whose names start with FUNCTION, or of all'
 complete -c halite-call -l progress -d 'Show the result of each state on standard error as soon as it is there'
+complete -c halite-call -l output-diff -l output_diff -d 'Show only states that changed something or failed'
+complete -c halite-call -l no-return-event -d 'Do not send the result to the master'
 complete -c halite-call -l retcode-passthrough -d 'Exit with the retcode of the function'
 complete -c halite-call -l metadata -l print-metadata -d 'Show the whole return, not just the value'
 complete -c halite-call -s h -l help -d 'Print help'

@@ -160,8 +160,8 @@ impl StateModules for MasterStates<'_> {
     }
 
     /// Commands are run on the master's host, as in Salt.
-    fn condition_holds(&self, low: &Map, condition: &Value) -> bool {
-        match condition {
+    fn condition_holds(&self, low: &Map, condition: &Value) -> Result<bool, String> {
+        Ok(match condition {
             Value::Bool(yes) => *yes,
             Value::Str(command) => local::succeeds(command),
             _ => {
@@ -171,7 +171,7 @@ impl StateModules for MasterStates<'_> {
                 );
                 false
             }
-        }
+        })
     }
 
     fn exists(&self, path: &str) -> bool {

@@ -6,7 +6,7 @@ use halite_crypto::HashType;
 use halite_sys::safe_open::read_finite;
 use halite_wire::{Map, Value};
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -45,6 +45,18 @@ impl<'a> GetFile<'a> {
     }
 }
 
+/// What became of fetching a file.
+enum Fetched {
+    /// It has the right hash.
+    Same,
+    /// It is there, and its hash is not checked yet.
+    Whole,
+    /// It had another hash, and was dropped.
+    Different,
+    /// The server does not have it.
+    Gone,
+}
+
 impl FileClient {
     /// Fetches a file unless the local copy is the same; returns its path. `None`: the file does not exist, or the
     /// directory of `dest` is missing.
@@ -74,22 +86,34 @@ impl FileClient {
             return Ok(Some(dest));
         }
         let cached = get.dest.is_empty();
+        let mut there = there;
         for attempt in 1..=MAX_ATTEMPTS {
             let load =
                 halite_wire::map! {"path" => path, "saltenv" => saltenv, "cmd" => "_serve_file"};
-            match cached {
-                true => self.fetch_whole(load, &dest)?,
+            let found = match cached {
+                true => self.fetch_whole(load, &dest, kind, &there)?,
                 false => self.fetch_over(load, &dest, get.gzip)?,
+            };
+            match found {
+                Fetched::Gone => return Ok(None),
+                Fetched::Same => return Ok(Some(dest)),
+                Fetched::Whole if kind.is_none() || self.is_same(&dest, kind, &there)? => {
+                    return Ok(Some(dest));
+                }
+                Fetched::Whole | Fetched::Different => {}
             }
-            if kind.is_none() || self.is_same(&dest, kind, &there)? {
-                break;
-            }
-            // It may have changed on the server meanwhile.
+            // It has changed on the server meanwhile.
             log::warn!(
                 "{path}: hash differs from the file server's, attempt {attempt} of {MAX_ATTEMPTS}"
             );
+            match self.hash(&address, saltenv)? {
+                Some(hash) => there = hash,
+                None => return Ok(None),
+            }
         }
-        Ok(Some(dest))
+        Err(FileError::Answer(format!(
+            "{path}: the content does not have the hash that the file server tells"
+        )))
     }
 
     /// A file's content, through the cache; `None` if it does not exist.
@@ -154,30 +178,48 @@ impl FileClient {
         Ok(here.is_some_and(|here| here == *there))
     }
 
-    /// Fetches into the cache atomically.
-    fn fetch_whole(&self, load: Map, dest: &Path) -> Result<()> {
+    /// Fetches into the cache atomically. A file with another hash is not put there.
+    fn fetch_whole(
+        &self,
+        load: Map,
+        dest: &Path,
+        kind: Option<HashType>,
+        there: &FileHash,
+    ) -> Result<Fetched> {
         let failed = |e: io::Error| FileError::Io(dest.to_owned(), e);
         let dir = dest.parent().unwrap_or(Path::new("/"));
         make_cache_dir(&self.cachedir, dir).map_err(failed)?;
         let mut part = PartFile::create(dir, 0o600).map_err(failed)?;
-        self.fetch_chunks(load, &mut part.file, dest)?;
+        if !self.fetch_chunks(load, &mut part.file, dest)? {
+            return Ok(Fetched::Gone);
+        }
+        if let Some(kind) = kind {
+            part.file.rewind().map_err(failed)?;
+            if kind.hex_of(&part.file).map_err(failed)? != there.hsum {
+                return Ok(Fetched::Different);
+            }
+        }
         if dest.is_dir() {
             std::fs::remove_dir_all(dest).map_err(failed)?;
         }
-        part.place(dest).map_err(failed)
+        part.place(dest).map_err(failed)?;
+        Ok(Fetched::Same)
     }
 
     /// Overwrites the file in place, keeping its mode, owner and links.
-    fn fetch_over(&self, mut load: Map, dest: &Path, gzip: Option<i64>) -> Result<()> {
+    fn fetch_over(&self, mut load: Map, dest: &Path, gzip: Option<i64>) -> Result<Fetched> {
         if let Some(level) = gzip.filter(|level| *level > 0) {
             load.set("gzip", level);
         }
         let mut file = File::create(dest).map_err(|e| FileError::Io(dest.to_owned(), e))?;
-        self.fetch_chunks(load, &mut file, dest)
+        Ok(match self.fetch_chunks(load, &mut file, dest)? {
+            true => Fetched::Whole,
+            false => Fetched::Gone,
+        })
     }
 
-    /// Fetches the file in chunks.
-    fn fetch_chunks(&self, mut load: Map, file: &mut File, dest: &Path) -> Result<()> {
+    /// Fetches the file in chunks; false if the server does not have it (any more).
+    fn fetch_chunks(&self, mut load: Map, file: &mut File, dest: &Path) -> Result<bool> {
         let mut at: u64 = 0;
         loop {
             load.set("loc", at);
@@ -191,7 +233,9 @@ impl FileClient {
                 _ => return Err(FileError::Answer(format!("a chunk of {}", dest.display()))),
             };
             if data.is_empty() {
-                return Ok(());
+                // Of a file that is there, the answer tells where it goes (`salt/fileserver/roots.py serve_file`).
+                let known = answer.str("dest").is_some_and(|dest| !dest.is_empty());
+                return Ok(known);
             }
             let failed = |e: io::Error| FileError::Io(dest.to_owned(), e);
             let unpacked;
@@ -220,7 +264,8 @@ impl PartFile {
     pub fn create(dir: &Path, mode: u32) -> io::Result<PartFile> {
         let path = dir.join(format!(".{:016x}.part", rand::random::<u64>()));
         let mut open = OpenOptions::new();
-        let file = open.write(true).create_new(true).mode(mode).open(&path)?;
+        open.read(true).write(true).create_new(true).mode(mode);
+        let file = open.open(&path)?;
         Ok(PartFile {
             file,
             path,

@@ -1,7 +1,7 @@
 //! Logical volumes.
 //!
 //! `lvm vgs` takes longer than all other grains together, and most hosts that have it have no volume. So the block devices
-//! are searched for labels of physical volumes first.
+//! are searched for physical volumes first: in what udev knows of them and, of those that it does not know, by their labels.
 
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
@@ -50,36 +50,54 @@ pub(super) fn volume_groups() -> Map {
     Map(groups.iter().map(volumes).collect())
 }
 
-/// False only if no block device has a label. A thread of its own, since nothing ends a read of a disk that does not
+/// False only if no block device is a physical volume. A thread of its own, since nothing ends a read of a disk that does not
 /// answer.
 fn may_have_volumes() -> bool {
     let (found, answer) = mpsc::channel();
     let search = move || {
-        let any = any_label(Path::new("/sys/class/block"), Path::new("/dev"));
+        let any = any_volume(
+            Path::new("/sys/class/block"),
+            Path::new("/dev"),
+            Path::new("/run/udev/data"),
+        );
         let _ = found.send(any.unwrap_or(true));
     };
     let thread = thread::Builder::new().name("lvm-labels".to_owned());
     thread.spawn(search).is_err() || answer.recv_timeout(LABELS_TIMEOUT).unwrap_or(true)
 }
 
-/// Whether a device of `classes` has a label.
+/// Whether a device of `classes` is a physical volume.
 ///
 /// # Errors
 /// A device that is not where it should be; only `lvm` can tell then.
-fn any_label(classes: &Path, nodes: &Path) -> io::Result<bool> {
+fn any_volume(classes: &Path, nodes: &Path, udev: &Path) -> io::Result<bool> {
     for device in fs::read_dir(classes)? {
         let device = device?;
-        let size = fs::read_to_string(device.path().join("size"))?;
-        if size.trim() == "0" {
+        let read = |name: &str| fs::read_to_string(device.path().join(name));
+        if read("size")?.trim() == "0" {
             continue;
         }
-        // The kernel writes `cciss/c0d0` as `cciss!c0d0`.
-        let name = device.file_name().to_string_lossy().replace('!', "/");
-        if has_label(&nodes.join(name))? {
+        let number = read("dev")?;
+        let known = fs::read_to_string(udev.join(format!("b{}", number.trim())));
+        let is_volume = match known.ok().as_deref().and_then(known_content) {
+            Some(content) => content == "LVM2_member",
+            None => {
+                // The kernel writes `cciss/c0d0` as `cciss!c0d0`.
+                let name = device.file_name().to_string_lossy().replace('!', "/");
+                has_label(&nodes.join(name))?
+            }
+        };
+        if is_volume {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// What a device contains, according to its record in udev's database; `None` if udev found nothing that it knows.
+fn known_content(record: &str) -> Option<&str> {
+    let value = |key: &str| record.lines().find_map(|line| line.strip_prefix(key));
+    value("E:ID_FS_TYPE=").or_else(|| value("E:ID_PART_TABLE_TYPE="))
 }
 
 fn has_label(node: &Path) -> io::Result<bool> {
@@ -133,16 +151,34 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_elsewhere_is_left_to_lvm() {
+    fn what_udev_knows_is_not_read() {
         let dir = tempfile::tempdir().unwrap();
-        let (classes, nodes) = (dir.path().join("class"), dir.path().join("dev"));
-        fs::create_dir_all(classes.join("sda")).unwrap();
-        fs::create_dir_all(&nodes).unwrap();
-        fs::write(classes.join("sda/size"), "0\n").unwrap();
-        assert!(!any_label(&classes, &nodes).unwrap());
-        fs::write(classes.join("sda/size"), "8\n").unwrap();
-        any_label(&classes, &nodes).unwrap_err();
+        let (classes, nodes, udev) = (
+            dir.path().join("class"),
+            dir.path().join("dev"),
+            dir.path().join("udev"),
+        );
+        let device = classes.join("sda");
+        for made in [&device, &nodes, &udev] {
+            fs::create_dir_all(made).unwrap();
+        }
+        let any = || any_volume(&classes, &nodes, &udev);
+        fs::write(device.join("size"), "0\n").unwrap();
+        assert!(!any().unwrap());
+        fs::write(device.join("size"), "8\n").unwrap();
+        fs::write(device.join("dev"), "8:0\n").unwrap();
+        for (record, found) in [
+            ("E:ID_FS_TYPE=ext4\n", false),
+            ("E:ID_FS_TYPE=LVM2_member\n", true),
+            ("S:disk\nE:ID_PART_TABLE_TYPE=gpt\n", false),
+        ] {
+            fs::write(udev.join("b8:0"), record).unwrap();
+            assert_eq!(any().unwrap(), found, "{record}");
+        }
+        // Only `lvm` can tell of a device that is elsewhere, or of something else in its place.
+        fs::write(udev.join("b8:0"), "E:DEVTYPE=disk\n").unwrap();
+        any().unwrap_err();
         fs::write(nodes.join("sda"), LABEL_MAGIC).unwrap();
-        any_label(&classes, &nodes).unwrap_err();
+        any().unwrap_err();
     }
 }

@@ -24,7 +24,10 @@ pub trait StateModules: Sync {
 
     /// Whether a condition of `onlyif`, `unless` or `check_cmd` holds. It is a command that must succeed, a
     /// map with `fun` and arguments whose result must be true, or a boolean.
-    fn condition_holds(&self, low: &Map, condition: &Value) -> bool;
+    ///
+    /// # Errors
+    /// The function cannot be called or has failed: the comment of the state, which then fails.
+    fn condition_holds(&self, low: &Map, condition: &Value) -> Result<bool, String>;
 
     /// Whether a path exists (`creates`).
     fn exists(&self, path: &str) -> bool;
@@ -199,8 +202,15 @@ fn unknown(functions: &dyn StateModules, low: &Map) -> Option<Map> {
 }
 
 fn call_known(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
-    if let Some(skip) = condition(functions, low) {
-        return skip;
+    match condition(functions, low) {
+        Ok(None) => {}
+        Ok(Some(skip)) => return skip,
+        Err(comment) => {
+            return halite_wire::map! {
+                "name" => low.get("name").cloned(), "changes" => Map::new(), "result" => false,
+                "comment" => comment,
+            };
+        }
     }
     let mut result = functions.call(low, test);
     if let Some(commands) = low.get("check_cmd")
@@ -208,7 +218,7 @@ fn call_known(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
     {
         let good = list(commands)
             .iter()
-            .all(|c| functions.condition_holds(low, c));
+            .all(|c| functions.condition_holds(low, c).unwrap_or(false));
         let comment = if good {
             "check_cmd determined the state succeeded"
         } else {
@@ -230,19 +240,25 @@ fn list(value: &Value) -> Vec<Value> {
     all
 }
 
-/// `onlyif`, `unless` and `creates`: the result if the call is not needed (`_run_check*`).
-fn condition(functions: &dyn StateModules, low: &Map) -> Option<Map> {
+/// `onlyif`, `unless` and `creates`: the result if the call is not needed (`_run_check*`), or the comment if a condition failed.
+fn condition(functions: &dyn StateModules, low: &Map) -> Result<Option<Map>, String> {
     let skip = |comment: &str| {
-        Some(halite_wire::map! {
+        Ok(Some(halite_wire::map! {
             "name" => low.get("name").cloned(), "changes" => Map::new(), "result" => true,
             "comment" => comment, "skip_watch" => true,
-        })
+        }))
     };
-    let only = low
-        .get("onlyif")
-        .map(|only| list(only).iter().all(|c| functions.condition_holds(low, c)));
+    let all_hold = |conditions: Vec<Value>| {
+        for condition in &conditions {
+            if !functions.condition_holds(low, condition)? {
+                return Ok(false);
+            }
+        }
+        Ok::<bool, String>(true)
+    };
+    let only = low.get("onlyif").map(list).map(all_hold).transpose()?;
     let unless = low.get("unless").map(list).filter(|all| !all.is_empty());
-    let unless = unless.map(|all| all.iter().all(|c| functions.condition_holds(low, c)));
+    let unless = unless.map(all_hold).transpose()?;
     if only == Some(false) || unless == Some(true) {
         // As in stock, both are told if both are there.
         let told = [("onlyif", only), ("unless", unless)];
@@ -264,7 +280,7 @@ fn condition(functions: &dyn StateModules, low: &Map) -> Option<Map> {
             return skip(&comment);
         }
     }
-    None
+    Ok(None)
 }
 
 /// The time of day, like Python's `time().isoformat()`.

@@ -99,8 +99,11 @@ impl StateModules for TestStates {
         }
     }
 
-    fn condition_holds(&self, _: &Map, condition: &Value) -> bool {
-        condition.is_str("true")
+    fn condition_holds(&self, _: &Map, condition: &Value) -> Result<bool, String> {
+        match condition.as_map() {
+            Some(_) => Err("no such function".to_owned()),
+            None => Ok(condition.is_str("true")),
+        }
     }
 
     fn exists(&self, path: &str) -> bool {
@@ -221,8 +224,8 @@ fn parallel_states_run_at_once_and_are_waited_for() {
             }
             halite_wire::map! {"name" => low.get("name").cloned(), "result" => true, "changes" => Map::new(), "comment" => "done"}
         }
-        fn condition_holds(&self, _: &Map, _: &Value) -> bool {
-            true
+        fn condition_holds(&self, _: &Map, _: &Value) -> Result<bool, String> {
+            Ok(true)
         }
         fn exists(&self, _: &str) -> bool {
             false

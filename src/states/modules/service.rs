@@ -171,6 +171,11 @@ fn wanted(s: &mut State<'_, '_>, run: bool) -> Result {
     let name = s.name();
     let enable = enable(s);
     let verb = if run { "started" } else { "stopped" };
+    if s.kwargs.contains("enabled") {
+        return Ok(StateOutcome::bad(format!(
+            "Service {name} uses non-existent option \"enabled\".  Perhaps \"enable\" option was intended?"
+        )));
+    }
     if s.salt("service.offline", Vec::new())?.truthy() {
         let text = "Running in OFFLINE mode. Nothing to do";
         return Ok(StateOutcome::good(text));

@@ -19,7 +19,7 @@ const MECHANISM: &[u8] = b"NULL";
 /// Largest frame, in bytes, that a subscriber may send; it sends only subscriptions and heartbeats.
 const LARGEST: usize = 4096;
 /// Longest heartbeat context, in bytes, that is echoed (RFC 37).
-const CONTEXT: usize = 16;
+pub const CONTEXT: usize = 16;
 
 /// Frame flag: another part of the message follows.
 pub const MORE: u8 = 1;

@@ -13,7 +13,7 @@ use jiff::civil::DateTime;
 use jiff::fmt::strtime::BrokenDownTime;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
 
 /// A backup of a file.
 struct Backup {
@@ -175,13 +175,15 @@ pub fn delete_backup(call: &mut Call<'_>) -> Result {
     Ok(map! {"result" => result, "comment" => comment}.into())
 }
 
-/// Backs up a file under a name with the time (`salt/utils/files.py backup_minion`).
+/// Backs up a file under a name with the time (`salt/utils/files.py backup_minion`). Owner and mode are those of the file that was
+/// read, whatever is at `path` by then; nobody else can read the copy before it has them.
 ///
 /// # Errors
 /// System errors.
 pub fn backup_minion(path: &str, root: &str) -> Result<()> {
     let (parent, base) = paths::split(path);
-    let meta = fs::metadata(path).map_err(|e| os::fault(&e, path))?;
+    let mut source = open_finite(path.as_ref()).map_err(|e| os::fault(&e, path))?;
+    let meta = source.metadata().map_err(|e| os::fault(&e, path))?;
     let micros = since_epoch().subsec_micros();
     let stamp = jiff::Zoned::now();
     let name = format!(
@@ -190,11 +192,22 @@ pub fn backup_minion(path: &str, root: &str) -> Result<()> {
         stamp.strftime("%Y")
     );
     let dir = paths::join(root, parent.get(1..).unwrap_or_default());
-    fs::create_dir_all(&dir).map_err(|e| os::fault(&e, &dir))?;
+    let mut private = fs::DirBuilder::new();
+    let made = private.recursive(true).mode(0o700).create(&dir);
+    made.map_err(|e| os::fault(&e, &dir))?;
     let target = paths::join(&dir, &name);
-    os::copyfile(path, &target)?;
-    chown(&target, Some(meta.uid()), Some(meta.gid())).map_err(|e| os::fault(&e, &target))?;
-    os::chmod(&target, meta.mode())
+    let mut options = fs::OpenOptions::new();
+    let opened = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&target);
+    let done = opened.and_then(|mut copy| {
+        std::io::copy(&mut source, &mut copy)?;
+        fchown(&copy, Some(meta.uid()), Some(meta.gid()))?;
+        copy.set_permissions(meta.permissions())
+    });
+    done.map_err(|e| os::fault(&e, &target))
 }
 
 /// Replaces a file, keeping its owner and mode; `mode` says whether to back up the old one (`salt/utils/files.py
