@@ -311,8 +311,10 @@ fn no_job_is_lost_or_done_twice() {
         (ROUNDS * JOBS, Vec::new()),
         "each job is done once"
     );
-    let early = memory[ROUNDS / 5];
-    let late = memory[ROUNDS - 1];
+    // A minion that rests gives memory back, so that single figures say little.
+    let most = |rounds: std::ops::Range<usize>| memory[rounds].iter().copied().max().unwrap();
+    let early = most(ROUNDS / 5..2 * ROUNDS / 5);
+    let late = most(ROUNDS - ROUNDS / 5..ROUNDS);
     assert!(
         late < early + early / 4 + (2 << 20),
         "memory grows from {early} to {late}: {memory:?}"

@@ -32,13 +32,20 @@ impl Filter {
                 "identity" => filter.identities = entries(key, value, text)?,
                 other if other.contains("puppet_class") || other.contains("cf_class") => {
                     filter.classes.extend(entries(key, value, text)?);
-                    filter.unknown.push(other.to_owned());
+                    filter.remember(other);
                 }
                 "compound" => filter.compound = entries(key, value, |entry| Some(entry.clone()))?,
-                other => filter.unknown.push(other.to_owned()),
+                other => filter.remember(other),
             }
         }
         Ok(filter)
+    }
+
+    /// A name may be there as text and as a symbol; it is written as text.
+    fn remember(&mut self, unknown: &str) {
+        if !self.unknown.iter().any(|known| known == unknown) {
+            self.unknown.push(unknown.to_owned());
+        }
     }
 
     /// The hash of a filter. Ruby's servers before JSON see facts only if their keys are `symbols`.
