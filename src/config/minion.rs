@@ -53,7 +53,7 @@ options! {
         retry_dns_count: Option<u32> = "null";
         /// Account that the process runs as.
         user: String = "root";
-        /// Directory prepended to the paths below, except `file_roots`.
+        /// Directory prepended to the paths below, except `file_roots` and `pillar_roots`.
         root_dir: PathBuf = "/";
         /// PID file.
         pidfile: PathBuf = "/var/run/{product}-minion.pid";

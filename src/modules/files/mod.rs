@@ -268,7 +268,8 @@ impl FileClient {
         match &self.source {
             Source::Remote(link) => link.call(load).map_err(FileError::Link),
             Source::Local(server) => {
-                serve(&mut lock(server), load).map_err(|e| FileError::Answer(e.to_string()))
+                let address = || url::create(load.str("path").unwrap_or_default(), None);
+                serve(&mut lock(server), load).map_err(|e| FileError::Io(address().into(), e))
             }
         }
     }
