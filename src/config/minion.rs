@@ -98,9 +98,9 @@ options! {
         /// Milliseconds without a heartbeat after which a connection is closed.
         zmq_heartbeat_timeout: i32 = "30000";
         /// Seconds to wait for a connection to a web server.
-        http_connect_timeout: u64 = "20";
+        http_connect_timeout: f64 = "20.0";
         /// Seconds that a request to a web server may take.
-        http_request_timeout: u64 = "3600";
+        http_request_timeout: f64 = "3600.0";
         /// Most bytes of an answer of a web server.
         http_max_body: u64 = "107374182400";
         /// HTTP proxy for requests to web servers; needs `proxy_port`.

@@ -130,6 +130,24 @@ whole_number! {
     i64 = "a whole number";
 }
 
+impl OptionValue for f64 {
+    const TYPE: &'static str = "a number";
+
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        match value {
+            Value::Int(i) => converted(*i as f64),
+            Value::UInt(u) => converted(*u as f64),
+            Value::Float(f) => converted(*f),
+            Value::Str(s) => converted(s.trim().parse().ok().filter(|f: &f64| f.is_finite())?),
+            _ => None,
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        (*self).into()
+    }
+}
+
 impl OptionValue for Vec<String> {
     const TYPE: &'static str = "a list of text";
 

@@ -41,7 +41,6 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let manager = Mutex::new(Manager::new(config));
     let locked =
         || -> MutexGuard<Manager> { manager.lock().unwrap_or_else(PoisonError::into_inner) };
-    roles.ready();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let (mut turned, mut looked) = (Instant::now(), Instant::now());
@@ -63,7 +62,11 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         listen(
             config.event_pub(),
             stop,
-            &mut || locked().look(),
+            // The first event of a client's batch comes only once.
+            &mut || {
+                locked().look();
+                roles.ready();
+            },
             &mut |event| locked().heard(&event),
         );
     });
