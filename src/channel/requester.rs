@@ -1,5 +1,5 @@
 //! The client of a master's request port, as a minion uses it: interrupted when the process must stop, and when new keys make
-//! waiting for the reply pointless. To add a transport, add a variant of `Connection`.
+//! waiting for the reply pointless.
 
 use super::interrupt::{Stop, Waker};
 use halite_config::MinionConfig;

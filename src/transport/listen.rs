@@ -38,18 +38,7 @@ fn open(at: SocketAddr, backlog: i32, keepalive: KeepAlive) -> nix::Result<TcpLi
         setsockopt(&fd, sockopt::Ipv6V6Only, &false)?;
     }
     setsockopt(&fd, sockopt::TcpNoDelay, &true)?;
-    setsockopt(&fd, sockopt::KeepAlive, &keepalive.on)?;
-    // Negative values are left to the system.
-    let set = |n: i32| u32::try_from(n).ok().filter(|n| *n > 0);
-    if let Some(seconds) = set(keepalive.idle) {
-        setsockopt(&fd, sockopt::TcpKeepIdle, &seconds)?;
-    }
-    if let Some(count) = set(keepalive.count) {
-        setsockopt(&fd, sockopt::TcpKeepCount, &count)?;
-    }
-    if let Some(seconds) = set(keepalive.interval) {
-        setsockopt(&fd, sockopt::TcpKeepInterval, &seconds)?;
-    }
+    keepalive.apply_to(&fd)?;
     socket::bind(fd.as_raw_fd(), &SockaddrStorage::from(at))?;
     socket::listen(&fd, Backlog::new(backlog).unwrap_or(Backlog::MAXALLOWABLE))?;
     Ok(TcpListener::from(fd))

@@ -97,6 +97,14 @@ impl<T: Copy> Outbox<T> {
 }
 
 #[cfg(test)]
+impl<T> Outbox<T> {
+    /// Frames for which it has memory.
+    pub fn capacity(&self) -> usize {
+        self.queue.capacity()
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Read;
@@ -131,6 +139,6 @@ mod tests {
         assert!(marks.into_iter().eq(0..200));
         assert_eq!(outbox.byte_len(), 0);
         outbox.shrink(true);
-        assert_eq!(outbox.queue.capacity(), 0);
+        assert_eq!(outbox.capacity(), 0);
     }
 }

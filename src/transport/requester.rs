@@ -6,6 +6,7 @@
 
 use crate::poll::{Poller, Source};
 use crate::sockets::KeepAlive;
+use crate::stream::split;
 use crate::zmtp::{Connection, Event, SocketType};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -235,16 +236,12 @@ impl Requester {
 
     /// Starts to connect, to another address of the server's each time; with the time that the connection has to be ready.
     fn connect(&mut self, timeout: Duration) -> io::Result<io::Result<(Connection, Duration)>> {
-        let address = self.url.strip_prefix("tcp://");
-        let invalid = || {
+        let place = self.url.strip_prefix("tcp://");
+        let place = place.and_then(|place| split(place, 0).ok());
+        let Some((host, port)) = place.filter(|(_, port)| *port != 0) else {
             let why = format!("{} is not an address of the form tcp://HOST:PORT", self.url);
-            io::Error::new(io::ErrorKind::InvalidInput, why)
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         };
-        let (host, port) = address
-            .and_then(|a| a.rsplit_once(':'))
-            .ok_or_else(invalid)?;
-        let port: u16 = port.parse().map_err(|_| invalid())?;
-        let host = host.trim_start_matches('[').trim_end_matches(']');
         self.attempts = self.attempts.saturating_add(1);
         let mut addresses: Vec<SocketAddr> = match (host, port).to_socket_addrs() {
             Ok(addresses) => addresses.collect(),

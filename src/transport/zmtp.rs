@@ -4,7 +4,7 @@
 //! For programs with thousands of connections: libzmq needs two descriptors and an entry in one big poll per socket, a
 //! [`Connection`] one descriptor that works with any epoll.
 
-use halite_wire::zmtp::{self, COMMAND, CONTEXT, GREETING, MORE, ZmtpError};
+use halite_wire::zmtp::{self, COMMAND, GREETING, MORE, ZmtpError};
 use nix::errno::Errno;
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage};
 use std::io::{self, Read, Write};
@@ -253,12 +253,12 @@ impl Connection {
     }
 
     fn command(&mut self, body: &[u8], each: &mut dyn FnMut(Event)) -> io::Result<()> {
-        let Some((name, data)) = body
-            .split_first()
-            .and_then(|(length, rest)| rest.split_at_checked(usize::from(*length)))
-        else {
-            return Err(invalid(ZmtpError::Frame));
-        };
+        if let Some(context) = zmtp::ping_context(body).map_err(invalid)? {
+            // One reply is enough for any number of heartbeats.
+            self.pong = Some(zmtp::pong(&context));
+            return Ok(());
+        }
+        let (name, _) = zmtp::named(body).map_err(invalid)?;
         match name {
             b"READY" => {
                 self.stage = Stage::Ready;
@@ -267,12 +267,6 @@ impl Connection {
                 }
                 self.output.append(&mut self.queued);
                 each(Event::Ready);
-            }
-            b"PING" => {
-                let context = data.get(2..).unwrap_or_default();
-                let context = &context[..context.len().min(CONTEXT)];
-                // One reply is enough for any number of heartbeats.
-                self.pong = Some(zmtp::pong(context));
             }
             b"PONG" => each(Event::Pong),
             b"ERROR" => {

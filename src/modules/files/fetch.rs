@@ -49,9 +49,7 @@ impl<'a> GetFile<'a> {
 enum Fetched {
     /// It has the right hash.
     Same,
-    /// It is there, and its hash is not checked yet.
-    Whole,
-    /// It had another hash, and was dropped.
+    /// It has another hash.
     Different,
     /// The server does not have it.
     Gone,
@@ -74,7 +72,7 @@ impl FileClient {
             Some(hash) => Some(hash.clone()),
             None => self.hash(&address, saltenv)?,
         };
-        let Some(there) = there else {
+        let Some(mut there) = there else {
             log::debug!("{path} does not exist on the file server in {saltenv}");
             return Ok(None);
         };
@@ -86,21 +84,17 @@ impl FileClient {
             return Ok(Some(dest));
         }
         let cached = get.dest.is_empty();
-        let mut there = there;
         for attempt in 1..=MAX_ATTEMPTS {
             let load =
                 halite_wire::map! {"path" => path, "saltenv" => saltenv, "cmd" => "_serve_file"};
             let found = match cached {
                 true => self.fetch_whole(load, &dest, kind, &there)?,
-                false => self.fetch_over(load, &dest, get.gzip)?,
+                false => self.fetch_over(load, &dest, kind, &there, get.gzip)?,
             };
             match found {
                 Fetched::Gone => return Ok(None),
                 Fetched::Same => return Ok(Some(dest)),
-                Fetched::Whole if kind.is_none() || self.is_same(&dest, kind, &there)? => {
-                    return Ok(Some(dest));
-                }
-                Fetched::Whole | Fetched::Different => {}
+                Fetched::Different => {}
             }
             // It has changed on the server meanwhile.
             log::warn!(
@@ -207,14 +201,24 @@ impl FileClient {
     }
 
     /// Overwrites the file in place, keeping its mode, owner and links.
-    fn fetch_over(&self, mut load: Map, dest: &Path, gzip: Option<i64>) -> Result<Fetched> {
+    fn fetch_over(
+        &self,
+        mut load: Map,
+        dest: &Path,
+        kind: Option<HashType>,
+        there: &FileHash,
+        gzip: Option<i64>,
+    ) -> Result<Fetched> {
         if let Some(level) = gzip.filter(|level| *level > 0) {
             load.set("gzip", level);
         }
         let mut file = File::create(dest).map_err(|e| FileError::Io(dest.to_owned(), e))?;
-        Ok(match self.fetch_chunks(load, &mut file, dest)? {
-            true => Fetched::Whole,
-            false => Fetched::Gone,
+        Ok(if !self.fetch_chunks(load, &mut file, dest)? {
+            Fetched::Gone
+        } else if kind.is_none() || self.is_same(dest, kind, there)? {
+            Fetched::Same
+        } else {
+            Fetched::Different
         })
     }
 

@@ -89,7 +89,7 @@ impl From<FileError> for CallError {
 pub type Result<T> = std::result::Result<T, FileError>;
 
 /// The digest of a file.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileHash {
     /// Hash type, by Salt's name.
     pub hash_type: String,

@@ -15,7 +15,7 @@ pub use subscribe::{SubOptions, SubSocket};
 
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io;
-use std::net::TcpStream;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -66,24 +66,21 @@ impl KeepAlive {
         interval: 15,
     };
 
-    /// Sets the options on a connection.
+    /// Sets the options on a TCP socket. Values that are not positive are left to the system.
     ///
     /// # Errors
     /// A value is invalid.
-    pub fn apply_to(&self, stream: &TcpStream) -> io::Result<()> {
-        setsockopt(stream, sockopt::KeepAlive, &self.on)?;
-        if !self.on {
-            return Ok(());
-        }
-        let given = |value: i32| u32::try_from(value).ok();
+    pub(crate) fn apply_to(&self, socket: &impl AsFd) -> nix::Result<()> {
+        setsockopt(socket, sockopt::KeepAlive, &self.on)?;
+        let given = |value: i32| u32::try_from(value).ok().filter(|value| *value > 0);
         if let Some(idle) = given(self.idle) {
-            setsockopt(stream, sockopt::TcpKeepIdle, &idle)?;
+            setsockopt(socket, sockopt::TcpKeepIdle, &idle)?;
         }
         if let Some(count) = given(self.count) {
-            setsockopt(stream, sockopt::TcpKeepCount, &count)?;
+            setsockopt(socket, sockopt::TcpKeepCount, &count)?;
         }
         if let Some(interval) = given(self.interval) {
-            setsockopt(stream, sockopt::TcpKeepInterval, &interval)?;
+            setsockopt(socket, sockopt::TcpKeepInterval, &interval)?;
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ const MECHANISM: &[u8] = b"NULL";
 /// Largest frame, in bytes, that a subscriber may send; it sends only subscriptions and heartbeats.
 const LARGEST: usize = 4096;
 /// Longest heartbeat context, in bytes, that is echoed (RFC 37).
-pub const CONTEXT: usize = 16;
+const CONTEXT: usize = 16;
 
 /// Frame flag: another part of the message follows.
 pub const MORE: u8 = 1;
@@ -87,8 +87,39 @@ enum Stage {
 /// Decodes the input of one subscriber. Buffers at most one incomplete frame, and nothing between frames.
 #[derive(Debug, Default)]
 pub struct SubscriberDecoder {
-    rest: Vec<u8>,
+    rest: Incomplete,
     stage: Stage,
+}
+
+/// Bytes of an incomplete frame, until the rest of it arrives.
+#[derive(Debug, Default)]
+struct Incomplete(Vec<u8>);
+
+impl Incomplete {
+    /// Passes what is held and `bytes` to `decode`, which returns the number of bytes that it has consumed, and holds the rest.
+    ///
+    /// # Errors
+    /// That of `decode`.
+    fn feed(
+        &mut self,
+        bytes: &[u8],
+        decode: impl FnOnce(&[u8]) -> Result<usize, ZmtpError>,
+    ) -> Result<(), ZmtpError> {
+        let mut held = std::mem::take(&mut self.0);
+        if held.is_empty() {
+            let used = decode(bytes)?;
+            held.extend_from_slice(bytes.get(used..).unwrap_or_default());
+        } else {
+            held.extend_from_slice(bytes);
+            let used = decode(&held)?;
+            // A small rest does not keep the memory of a large message.
+            if used > 0 {
+                held = held.get(used..).unwrap_or_default().to_vec();
+            }
+        }
+        self.0 = held;
+        Ok(())
+    }
 }
 
 impl SubscriberDecoder {
@@ -102,21 +133,18 @@ impl SubscriberDecoder {
     /// # Errors
     /// The peer is not a subscriber; no more may be decoded.
     pub fn decode(&mut self, bytes: &[u8], mut take: impl FnMut(Command)) -> Result<(), ZmtpError> {
-        let held = std::mem::take(&mut self.rest);
-        let joined;
-        let mut left = if held.is_empty() {
-            bytes
-        } else {
-            joined = [held.as_slice(), bytes].concat();
-            &joined
-        };
-        while let Some((command, used)) = self.next(left)? {
-            if let Some(command) = command {
-                take(command);
+        let mut rest = std::mem::take(&mut self.rest);
+        rest.feed(bytes, |input| {
+            let mut used = 0;
+            while let Some((command, length)) = self.next(input.get(used..).unwrap_or_default())? {
+                if let Some(command) = command {
+                    take(command);
+                }
+                used += length;
             }
-            left = left.get(used..).unwrap_or_default();
-        }
-        self.rest = left.to_vec();
+            Ok(used)
+        })?;
+        self.rest = rest;
         Ok(())
     }
 
@@ -219,7 +247,10 @@ fn command(body: &[u8]) -> Result<Command, ZmtpError> {
 }
 
 /// Name and data of a command.
-fn named(body: &[u8]) -> Result<(&[u8], &[u8]), ZmtpError> {
+///
+/// # Errors
+/// It is malformed.
+pub fn named(body: &[u8]) -> Result<(&[u8], &[u8]), ZmtpError> {
     let (length, rest) = body.split_first().ok_or(ZmtpError::Frame)?;
     rest.split_at_checked(usize::from(*length))
         .ok_or(ZmtpError::Frame)
@@ -233,8 +264,11 @@ fn ready_type(body: &[u8]) -> Result<Option<&[u8]>, ZmtpError> {
     }
 }
 
-/// What PING wants to have back; `None` for another command.
-fn ping_context(body: &[u8]) -> Result<Option<Vec<u8>>, ZmtpError> {
+/// What PING wants to have back, 16 bytes at most; `None` for another command.
+///
+/// # Errors
+/// The command is malformed.
+pub fn ping_context(body: &[u8]) -> Result<Option<Vec<u8>>, ZmtpError> {
     let (b"PING", data) = named(body)? else {
         return Ok(None);
     };

@@ -1,6 +1,8 @@
 //! The server's side of a request port: what clients with REQ or DEALER sockets send. No IO.
 
-use super::{COMMAND, GREETING, MORE, Stage, ZmtpError, frame, is_greeting_complete, ready_type};
+use super::{
+    COMMAND, GREETING, Incomplete, MORE, Stage, ZmtpError, frame, is_greeting_complete, ready_type,
+};
 
 /// Largest command, in bytes; clients send READY and heartbeats.
 const MAX_COMMAND: usize = 4096;
@@ -23,8 +25,7 @@ pub enum RequestEvent {
 /// Decodes the input of one client. Buffers at most one incomplete message.
 #[derive(Debug, Default)]
 pub struct RequestDecoder {
-    /// An incomplete frame.
-    rest: Vec<u8>,
+    rest: Incomplete,
     stage: Stage,
     /// Frames of the incomplete message.
     frames: usize,
@@ -40,12 +41,12 @@ impl RequestDecoder {
 
     /// Bytes of the incomplete message that are held.
     pub fn held(&self) -> usize {
-        self.rest.len()
+        self.rest.0.len()
     }
 
     /// Whether a message or the handshake has begun and is not complete.
     pub fn is_midway(&self) -> bool {
-        !self.is_open() || self.frames > 0 || !self.rest.is_empty()
+        !self.is_open() || self.frames > 0 || !self.rest.0.is_empty()
     }
 
     /// Decodes bytes and passes everything that they complete to `take`. A message has at most `max_message` bytes.
@@ -58,21 +59,11 @@ impl RequestDecoder {
         max_message: usize,
         mut take: impl FnMut(RequestEvent),
     ) -> Result<(), ZmtpError> {
-        if self.rest.is_empty() {
-            let used = self.decode_all(bytes, max_message, &mut take)?;
-            self.rest
-                .extend_from_slice(bytes.get(used..).unwrap_or_default());
-            return Ok(());
-        }
-        let mut held = std::mem::take(&mut self.rest);
-        held.extend_from_slice(bytes);
-        let used = self.decode_all(&held, max_message, &mut take)?;
-        // A small rest does not keep the memory of a large message.
-        self.rest = if used == 0 {
-            held
-        } else {
-            held.get(used..).unwrap_or_default().to_vec()
-        };
+        let mut rest = std::mem::take(&mut self.rest);
+        rest.feed(bytes, |input| {
+            self.decode_all(input, max_message, &mut take)
+        })?;
+        self.rest = rest;
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use jiff::civil::DateTime;
 use jiff::fmt::strtime::BrokenDownTime;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 
 /// A backup of a file.
 struct Backup {
@@ -204,8 +204,7 @@ pub fn backup_minion(path: &str, root: &str) -> Result<()> {
         .open(&target);
     let done = opened.and_then(|mut copy| {
         std::io::copy(&mut source, &mut copy)?;
-        fchown(&copy, Some(meta.uid()), Some(meta.gid()))?;
-        copy.set_permissions(meta.permissions())
+        take_after(&copy, &meta)
     });
     done.map_err(|e| os::fault(&e, &target))
 }

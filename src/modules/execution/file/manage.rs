@@ -11,8 +11,9 @@ use super::os::{self, TempFile};
 use super::paths::{self, expanduser};
 use super::perms::{Perms, check_perms, has_changes, is_test};
 use super::source::{self, Signature};
-use super::sums::{self, FileSum};
+use super::sums;
 use super::tree::{self, NewNodeArgs};
+use crate::files::FileHash;
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::os::unix::fs::OpenOptionsExt;
@@ -27,7 +28,7 @@ pub struct ManageArgs {
     /// Where the content comes from.
     pub source: Value,
     /// The hash of the content.
-    pub source_sum: Option<FileSum>,
+    pub source_sum: Option<FileHash>,
     /// Owner, group, mode, attributes, context.
     pub perms: Perms,
     /// The environment.
@@ -67,7 +68,7 @@ struct ManageRun<'a> {
     m: &'a ManageArgs,
     name: String,
     sfn: String,
-    sum: Option<FileSum>,
+    sum: Option<FileHash>,
     perms: Perms,
     ret: Map,
     counts: bool,
@@ -172,7 +173,7 @@ impl ManageRun<'_> {
         if self.sfn.is_empty() {
             self.fetch(call, map! {"verify_ssl" => self.m.verify_ssl.clone()})?;
             let kind = self.hash_type(call);
-            self.sum = Some(FileSum::new(sums::get_hash(&self.sfn, &kind)?, kind));
+            self.sum = Some(FileHash::new(sums::get_hash(&self.sfn, &kind)?, kind));
         }
         let scheme = source::urlparse(&url).scheme;
         if self.m.keep_mode && matches!(scheme.as_str(), "salt" | "file" | "") {
@@ -488,7 +489,7 @@ pub fn manage_file_function(call: &mut Call<'_>) -> Result {
         name: text("name"),
         sfn: text("sfn"),
         source: arg("source"),
-        source_sum: FileSum::from_value(call.arg("source_sum")),
+        source_sum: FileHash::from_value(call.arg("source_sum")),
         perms: meta::perms_of(call),
         saltenv: text("saltenv"),
         backup: arg("backup"),

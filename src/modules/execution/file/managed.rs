@@ -6,9 +6,9 @@ use super::diff::IgnoredChanges;
 use super::os::{self, TempFile};
 use super::paths;
 use super::source::{self, REMOTE_PROTOS, Signature, VALID_PROTOS, urlparse};
-use super::sums::{self, FileSum};
+use super::sums;
 use crate::execution::templates;
-use crate::files::url;
+use crate::files::{FileHash, url};
 use crate::render;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -106,7 +106,7 @@ pub struct ManagedContent {
     /// A local file; empty if not fetched yet.
     pub sfn: String,
     /// The hash of the content.
-    pub sum: Option<FileSum>,
+    pub sum: Option<FileHash>,
     /// The error message; empty if none.
     pub comment: String,
 }
@@ -174,7 +174,7 @@ fn find_sum(
     url: &str,
     scheme: &str,
     here: &str,
-) -> Result<Result<Option<FileSum>, String>> {
+) -> Result<Result<Option<FileHash>, String>> {
     if scheme == "salt" {
         return Ok(match sums::hash_file(call, url, &g.saltenv)? {
             Some(sum) => Ok(Some(sum)),
@@ -185,7 +185,7 @@ fn find_sum(
         });
     }
     if !g.source_hash.truthy() && matches!(scheme, "" | "file") {
-        return Ok(Ok(Some(FileSum::new(
+        return Ok(Ok(Some(FileHash::new(
             sums::get_hash(here, "sha256")?,
             "sha256",
         ))));
@@ -233,7 +233,7 @@ fn fetch(
         let kind = out.sum.as_ref().map_or("sha256", |s| &s.hash_type);
         let there = sums::get_hash(&cached, kind)?;
         if g.skip_verify {
-            out.sum = Some(FileSum::new(there, kind));
+            out.sum = Some(FileHash::new(there, kind));
             out.sfn = cached;
         } else if g.use_etag || out.sum.as_ref().is_none_or(|s| s.hsum != there) {
             again = true;
@@ -248,7 +248,7 @@ fn fetch(
         };
         let found = match &out.sum {
             Some(sum) if url.starts_with(url::SCHEME) => {
-                source::cache_known(call, url, &g.saltenv, &sum.file_hash())
+                source::cache_known(call, url, &g.saltenv, sum)
             }
             _ => source::cache_file(call, url, &g.saltenv, with),
         };
@@ -288,7 +288,7 @@ fn rendered(
     let Ok(text) = String::from_utf8(data) else {
         if os::is_binary_file(&out.sfn) {
             // Stock uses non-text as it is.
-            out.sum = Some(FileSum::new(sums::get_hash(&out.sfn, "sha256")?, "sha256"));
+            out.sum = Some(FileHash::new(sums::get_hash(&out.sfn, "sha256")?, "sha256"));
             return Ok(out);
         }
         return os::read_text(&out.sfn).map(|_| out);
@@ -313,7 +313,7 @@ fn rendered(
         Ok(text) => {
             source::clean_tmp(call, &out.sfn);
             out.sfn = TempFile::with(text.as_bytes())?.persist();
-            out.sum = Some(FileSum::of_text(&text));
+            out.sum = Some(FileHash::of_text(&text));
             Ok(out)
         }
         Err(text) => {

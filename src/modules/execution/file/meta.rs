@@ -8,8 +8,8 @@ use super::os::{self, TempFile};
 use super::perms::Perms;
 use super::source;
 use super::stat::Stats;
-use super::sums::FileSum;
 use super::{attrs, selinux};
+use crate::files::FileHash;
 use halite_wire::map;
 use halite_wire::{Map, Value, pytext};
 
@@ -23,7 +23,7 @@ pub struct MetaArgs {
     /// Where the content comes from.
     pub source: Value,
     /// The hash of the content.
-    pub source_sum: Option<FileSum>,
+    pub source_sum: Option<FileHash>,
     /// Owner, group, mode, attributes, context.
     pub perms: Perms,
     /// The environment.
@@ -135,7 +135,7 @@ fn compare(
 fn compare_source(
     call: &mut Call<'_>,
     m: &MetaArgs,
-    sum: &FileSum,
+    sum: &FileHash,
     there: bool,
     out: &mut Changes,
 ) -> Result<()> {
@@ -242,7 +242,7 @@ pub fn check_file_meta_function(call: &mut Call<'_>) -> Result {
         name: text("name"),
         sfn: text("sfn"),
         source: call.arg("source").clone(),
-        source_sum: FileSum::from_value(call.arg("source_sum")),
+        source_sum: FileHash::from_value(call.arg("source_sum")),
         perms: perms_of(call),
         saltenv: text("saltenv"),
         contents: call.arg("contents").clone(),

@@ -35,6 +35,7 @@ mod users;
 use super::CallError;
 use super::declare::{Function, Lit, Module, opt, req};
 
+pub use crate::files::FileHash;
 pub use attrs::{AttrChange, compare as compare_attrs, read as attributes};
 pub use backup::{backup_minion, replace_file};
 pub use block::{BlockArgs, blockreplace};
@@ -60,7 +61,7 @@ pub use source::{
     stat_file, urlparse,
 };
 pub use stat::Stats;
-pub use sums::{ExtractHashArgs, FileSum, SourceHash, extract_hash, get_hash, get_source_sum};
+pub use sums::{ExtractHashArgs, SourceHash, extract_hash, get_hash, get_source_sum};
 pub use tree::{NewNodeArgs, copy, makedirs, makedirs_perms, mkdir, remove, rename};
 pub use users::{gid_to_group, group_to_gid, uid_to_user, user_to_uid};
 

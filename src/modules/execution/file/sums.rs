@@ -21,44 +21,28 @@ const HASHES: [(&str, usize); 6] = [
     ("md5", 32),
 ];
 
-/// A hash and its type.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FileSum {
-    /// Hexadecimal digits; empty if unknown.
-    pub hsum: String,
-    /// The hash type.
-    pub hash_type: String,
-}
-
-impl FileSum {
+/// What functions of `file` need of a hash; its digits are empty if unknown.
+impl FileHash {
     /// A hash of a type.
-    pub fn new(hsum: impl Into<String>, hash_type: impl Into<String>) -> FileSum {
-        FileSum {
+    pub fn new(hsum: impl Into<String>, hash_type: impl Into<String>) -> FileHash {
+        FileHash {
             hsum: hsum.into(),
             hash_type: hash_type.into(),
         }
     }
 
     /// The SHA-256 hash of a text.
-    pub fn of_text(text: &str) -> FileSum {
+    pub fn of_text(text: &str) -> FileHash {
         let kind = HashType::Sha256;
-        FileSum::new(kind.hex(text.as_bytes()), kind.name())
-    }
-
-    /// In the file client's form.
-    pub fn file_hash(&self) -> FileHash {
-        FileHash {
-            hash_type: self.hash_type.clone(),
-            hsum: self.hsum.clone(),
-        }
+        FileHash::new(kind.hex(text.as_bytes()), kind.name())
     }
 
     /// Reads the form functions pass to each other; an empty map has no hash.
-    pub fn from_value(value: &Value) -> Option<FileSum> {
+    pub fn from_value(value: &Value) -> Option<FileHash> {
         let map = value.as_map()?;
         let hsum = map.get("hsum").map(python::str)?;
         let kind = map.get("hash_type").map(python::str);
-        Some(FileSum::new(hsum, kind.unwrap_or_default()))
+        Some(FileHash::new(hsum, kind.unwrap_or_default()))
     }
 
     /// The form functions return.
@@ -107,10 +91,9 @@ pub fn get_hash(path: &str, form: &str) -> Result<String> {
 ///
 /// # Errors
 /// The file server is unreachable.
-pub fn hash_file(call: &mut Call<'_>, url: &str, saltenv: &str) -> Result<Option<FileSum>> {
+pub fn hash_file(call: &mut Call<'_>, url: &str, saltenv: &str) -> Result<Option<FileHash>> {
     let client = FileClient::new(call.ctx)?;
-    let found = client.hash(url, source::env_of(url, saltenv))?;
-    Ok(found.map(|hash| FileSum::new(hash.hsum, hash.hash_type)))
+    Ok(client.hash(url, source::env_of(url, saltenv))?)
 }
 
 fn path(call: &Call<'_>) -> String {
@@ -186,7 +169,7 @@ fn invalid_format(hash: &Value) -> CallError {
 ///
 /// # Errors
 /// It is invalid, or its file is missing.
-pub fn get_source_sum(call: &mut Call<'_>, want: &SourceHash) -> Result<FileSum> {
+pub fn get_source_sum(call: &mut Call<'_>, want: &SourceHash) -> Result<FileHash> {
     let Value::Str(text) = &want.hash else {
         return Err(CallError::Type(format!(
             "expected str, bytes or os.PathLike object, not {}",
@@ -241,15 +224,15 @@ fn file_of_hashes(call: &mut Call<'_>, want: &SourceHash, text: &str) -> Result<
 }
 
 /// `<type>=<digits>`, or digits only.
-fn parse_sum(text: &str) -> Result<FileSum> {
+fn parse_sum(text: &str) -> Result<FileHash> {
     let bad = || invalid_format(&text.into());
     let sum = match text.split_once('=') {
-        Some((kind, digits)) => FileSum::new(digits.trim(), kind.trim()),
+        Some((kind, digits)) => FileHash::new(digits.trim(), kind.trim()),
         None => {
             let digits = text.strip_suffix('\n').unwrap_or(text);
             let hex = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_hexdigit());
             let kind = kind_of_length(text.len()).filter(|_| hex).ok_or_else(bad)?;
-            FileSum::new(text, kind)
+            FileHash::new(text, kind)
         }
     };
     let Some(wanted) = length_of_kind(&sum.hash_type) else {
@@ -307,7 +290,7 @@ pub struct ExtractHashArgs {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn extract_hash(want: &ExtractHashArgs) -> Result<Option<FileSum>> {
+pub fn extract_hash(want: &ExtractHashArgs) -> Result<Option<FileHash>> {
     let length = length_of_kind(&want.hash_type);
     let hash_name = if want.hash_name.truthy() {
         python::str(&want.hash_name)
@@ -323,7 +306,7 @@ pub fn extract_hash(want: &ExtractHashArgs) -> Result<Option<FileSum>> {
     let separators = |c: char| pytext::is_space(c) || matches!(c, '\\' | '/' | '*');
     let text = os::read_text(&want.file)?;
     let mut first = None;
-    let mut found: [Option<FileSum>; 3] = Default::default();
+    let mut found: [Option<FileHash>; 3] = Default::default();
     for line in pylines::of_file(&text) {
         let line = line.trim_matches(pytext::is_space);
         let Some(sum) = hash_in(line, length) else {
@@ -357,7 +340,7 @@ fn names(line: &str, full: &str, end: &str, is_separator: &dyn Fn(char) -> bool)
 }
 
 /// The first hash in a line that is not part of a longer word and has an even length.
-fn hash_in(line: &str, length: Option<usize>) -> Option<FileSum> {
+fn hash_in(line: &str, length: Option<usize>) -> Option<FileHash> {
     let fits = |word: &&str| {
         let right = match length {
             Some(length) => word.len() == length,
@@ -367,7 +350,7 @@ fn hash_in(line: &str, length: Option<usize>) -> Option<FileSum> {
     };
     let mut words = line.split(|c: char| !c.is_ascii_alphanumeric());
     let word = words.find(fits)?;
-    Some(FileSum::new(word, kind_of_length(word.len())?))
+    Some(FileHash::new(word, kind_of_length(word.len())?))
 }
 
 pub fn extract_hash_function(call: &mut Call<'_>) -> Result {
@@ -418,7 +401,7 @@ mod tests {
         assert_eq!(find("sha512", "", ""), None);
         assert_eq!(
             parse_sum(&format!("md5={a}")).unwrap(),
-            FileSum::new(a, "md5")
+            FileHash::new(a, "md5")
         );
         assert!(parse_sum("md5=abc").is_err());
         assert!(parse_sum(&b[..10]).is_err());

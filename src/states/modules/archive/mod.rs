@@ -11,7 +11,7 @@ use owner::{own, owned_outcome};
 use super::file::{Ended, ToCache, outcome, signature_of};
 use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome};
 use halite_modules::args;
-use halite_modules::execution::file::{self, FileSum, paths};
+use halite_modules::execution::file::{self, FileHash, paths};
 use halite_modules::execution::{CallError, find_for, python};
 use halite_wire::{Map, Value, map, shlex};
 use std::path::Path;
@@ -108,9 +108,9 @@ struct Job {
     /// Whether the source is a file of this host.
     local: bool,
     /// The hash that the archive must have.
-    sum: Option<FileSum>,
+    sum: Option<FileHash>,
     /// The hash that it had last time.
-    known: Option<FileSum>,
+    known: Option<FileHash>,
     format: String,
     options: Option<String>,
     strip: Option<i64>,

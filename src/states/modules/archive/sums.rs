@@ -2,7 +2,7 @@
 //! `type:hash`, where stock Salt has them too.
 
 use super::{Result, State};
-use halite_modules::execution::file::{FileSum, get_hash};
+use halite_modules::execution::file::{FileHash, get_hash};
 use halite_modules::execution::python;
 use std::path::{Path, PathBuf};
 
@@ -16,10 +16,10 @@ fn place(s: &State<'_, '_>, archive: &str) -> PathBuf {
     cachedir.join("archive_hash").join(own)
 }
 
-fn lines(s: &State<'_, '_>, archive: &str) -> Vec<FileSum> {
+fn lines(s: &State<'_, '_>, archive: &str) -> Vec<FileHash> {
     let text = std::fs::read_to_string(place(s, archive)).unwrap_or_default();
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
-    pairs.map(|(kind, sum)| FileSum::new(sum, kind)).collect()
+    pairs.map(|(kind, sum)| FileHash::new(sum, kind)).collect()
 }
 
 fn hash_type(s: &State<'_, '_>) -> String {
@@ -27,7 +27,7 @@ fn hash_type(s: &State<'_, '_>) -> String {
 }
 
 /// The hash that an archive had.
-pub(super) fn read(s: &State<'_, '_>, archive: &str) -> Option<FileSum> {
+pub(super) fn read(s: &State<'_, '_>, archive: &str) -> Option<FileHash> {
     let kind = hash_type(s);
     lines(s, archive)
         .into_iter()
@@ -40,7 +40,7 @@ pub(super) fn update(s: &State<'_, '_>, archive: &str) -> Result<()> {
     let hash = get_hash(archive, &kind)?;
     let mut all = lines(s, archive);
     all.retain(|sum| sum.hash_type != kind);
-    all.push(FileSum::new(hash, kind));
+    all.push(FileHash::new(hash, kind));
     let text: String = all
         .iter()
         .map(|sum| format!("{}:{}\n", sum.hash_type, sum.hsum))

@@ -6,7 +6,7 @@ use crate::declare::{State, StateOutcome, old_new};
 use halite_modules::execution::CallError;
 use halite_modules::execution::file::paths;
 use halite_modules::execution::file::{
-    FileSum, REMOTE_PROTOS, Signature, SourceHash, cache_file, get_hash, get_source_sum, redacted,
+    FileHash, REMOTE_PROTOS, Signature, SourceHash, cache_file, get_hash, get_source_sum, redacted,
     urlparse,
 };
 use halite_modules::files::FileClient;
@@ -44,7 +44,7 @@ pub(in crate::modules) struct ToCache {
 
 impl ToCache {
     /// The hash that the file must have.
-    pub fn wanted(&self, s: &mut State<'_, '_>) -> Step<Option<FileSum>> {
+    pub fn wanted(&self, s: &mut State<'_, '_>) -> Step<Option<FileHash>> {
         if !self.hash.truthy() {
             return Ok(None);
         }
@@ -65,7 +65,7 @@ impl ToCache {
     }
 
     /// Caches it, with the hash that it must have, and says where.
-    pub fn cache(&self, s: &mut State<'_, '_>, sum: Option<FileSum>) -> Step {
+    pub fn cache(&self, s: &mut State<'_, '_>, sum: Option<FileHash>) -> Step {
         let name = &self.name;
         let remote = REMOTE_PROTOS.contains(&urlparse(name).scheme.as_str());
         if remote && !self.skip_verify && !self.use_etag && !self.hash.truthy() {
@@ -137,7 +137,7 @@ pub(super) fn cached(s: &mut State<'_, '_>) -> Step {
     get.cache(s, sum)
 }
 
-fn test(s: &State<'_, '_>, name: &str, saltenv: &str, sum: Option<&FileSum>) -> Step {
+fn test(s: &State<'_, '_>, name: &str, saltenv: &str, sum: Option<&FileHash>) -> Step {
     let place = match local(name) {
         Some(path) => Some(path).filter(|path| paths::exists(path)),
         None => is_cached(s, name, saltenv)?,

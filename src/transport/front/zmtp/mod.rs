@@ -8,6 +8,7 @@ use super::connections::Connections;
 use super::{Incoming, Pressure, Received, RequestFront};
 use crate::acceptor::Acceptor;
 use crate::listen;
+use crate::outbox::Outbox;
 use crate::poll::Source;
 use crate::sockets::{KeepAlive, Message};
 use halite_sys::log_limiter::LogLimiter;
@@ -64,7 +65,7 @@ struct Connection {
     peer: SocketAddr,
     decoder: RequestDecoder,
     /// What the kernel did not accept yet.
-    output: VecDeque<u8>,
+    output: Outbox<()>,
     /// When it last sent something, and when it was sent a heartbeat since.
     last_read: Instant,
     pinged: Option<Instant>,
@@ -183,7 +184,7 @@ impl ZmtpFront {
             stream,
             peer,
             decoder: RequestDecoder::default(),
-            output: VecDeque::new(),
+            output: Outbox::default(),
             last_read: now,
             pinged: None,
             last_written: now,
@@ -312,7 +313,7 @@ impl ZmtpFront {
 
     /// Closes the connection with the longest incomplete message, if that is long.
     fn close_hoarder(&mut self) -> bool {
-        let held = |c: &Connection| c.decoder.held() + c.output.len();
+        let held = |c: &Connection| c.decoder.held() + c.output.byte_len();
         let most = self.connections.iter().max_by_key(|(_, c)| held(c));
         let Some((token, hoarder)) = most.filter(|(_, c)| held(c) > MAX_INCOMPLETE) else {
             return false;
@@ -351,32 +352,23 @@ impl Connection {
             self.last_written = now;
             self.want_write(epoll, token, true)?;
         }
-        if self.output.len() + length > MAX_UNREAD {
+        if self.output.byte_len() + length > MAX_UNREAD {
             return Err(io::Error::other("the peer does not read its replies"));
         }
-        for part in parts {
-            let skip = sent.min(part.len());
-            sent -= skip;
-            self.output.extend(part.get(skip..).unwrap_or_default());
-        }
+        let rest = parts.concat().split_off(sent);
+        self.output.push(rest.into(), ());
         Ok(())
     }
 
     fn flush(&mut self, epoll: &Epoll, token: u64, now: Instant) -> io::Result<()> {
-        let (front, back) = self.output.as_slices();
-        let slices = [IoSlice::new(front), IoSlice::new(back)];
-        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-        match sendmsg::<()>(self.stream.as_raw_fd(), &slices, &[], flags, None) {
-            Ok(n) => {
-                self.output.drain(..n);
-                self.last_written = now;
-            }
+        match self.output.send(&self.stream, |()| ()) {
+            Ok(_) => self.last_written = now,
             Err(Errno::EAGAIN | Errno::EINTR) => {}
             Err(e) => return Err(e.into()),
         }
         if self.output.is_empty() {
             // An idle connection needs no memory.
-            self.output = VecDeque::new();
+            self.output.shrink(true);
             self.want_write(epoll, token, false)?;
         }
         Ok(())
