@@ -10,6 +10,7 @@ pub mod debug_report;
 pub mod environment;
 pub mod exit;
 pub mod fork;
+pub mod held_path;
 pub mod host;
 pub mod localtime;
 pub mod log_limiter;

@@ -7,12 +7,14 @@ use super::{Call, CallError, python};
 use crate::execution::declare::Result;
 use crate::files::MAX_CONTENT;
 use halite_sys::command::Helper;
+use halite_sys::held_path::{HeldPath, LastLink};
 use halite_sys::safe_open::read_finite;
 use halite_wire::{Map, Value};
-use std::fs::{File, Metadata, Permissions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
+use xattr::FileExt;
 
 /// An argument vector.
 #[derive(Clone, Debug, Default)]
@@ -159,22 +161,47 @@ pub fn read_file(path: &str) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::other(format!("{path} is not valid UTF-8")))
 }
 
-/// Gives an open file the owner and mode of another. Not by its name: whoever may write to its directory could put
+/// Gives an open file the owner, mode and extended attributes of another. Not by its name: whoever may write to its directory could put
 /// a link there.
 ///
 /// # Errors
 /// System errors.
-pub fn take_after(file: &File, old: &Metadata) -> io::Result<()> {
-    fchown(file, Some(old.uid()), Some(old.gid()))?;
-    file.set_permissions(Permissions::from_mode(old.mode() & 0o7777))
+pub fn take_after(file: &File, old: &File) -> io::Result<()> {
+    let meta = old.metadata()?;
+    fchown(file, Some(meta.uid()), Some(meta.gid()))?;
+    file.set_permissions(Permissions::from_mode(meta.mode() & 0o7777))?;
+    take_attributes(file, old);
+    Ok(())
+}
+
+/// Gives an open file the extended attributes of another: its SELinux context, access control list, and what people have
+/// put there. Not its capabilities and signatures, which the kernel drops when a file is written, too.
+fn take_attributes(file: &File, old: &File) {
+    // File systems without attributes have none to keep.
+    for name in old.list_xattr().into_iter().flatten() {
+        let shown = name.to_string_lossy();
+        if ["security.capability", "security.ima", "security.evm"].contains(&&*shown) {
+            continue;
+        }
+        let kept = old.get_xattr(&name).and_then(|value| match value {
+            // The system may have given the new file the same.
+            Some(value) if file.get_xattr(&name).ok().flatten().as_ref() != Some(&value) => {
+                file.set_xattr(&name, &value)
+            }
+            _ => Ok(()),
+        });
+        if let Err(e) = kept {
+            log::warn!("The attribute {shown} of a file that was replaced is lost: {e}");
+        }
+    }
 }
 
 /// A name that nobody can guess, in the directory of a file.
-fn temporary_beside(path: &Path) -> PathBuf {
+fn temporary_beside(held: &HeldPath) -> PathBuf {
     let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
+    name.push(held.path().file_name().unwrap_or_default());
     name.push(format!(".{:016x}~", rand::random::<u64>()));
-    path.with_file_name(name)
+    held.dir().join(name)
 }
 
 /// Replaces a file's content, keeping its mode and owner; a new file gets the default mode. Readers see either the
@@ -183,31 +210,35 @@ fn temporary_beside(path: &Path) -> PathBuf {
 /// # Errors
 /// It cannot be written.
 pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
-    let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let Ok(old) = std::fs::metadata(&target) else {
-        return std::fs::write(&target, content);
+    let held = HeldPath::of(path, LastLink::Follow)?;
+    let in_place = || {
+        held.open(OpenOptions::new().write(true).create(true).truncate(true))?
+            .write_all(content)
     };
-    if !old.is_file() {
-        return std::fs::write(&target, content);
+    let is_file = held.handle().and_then(|file| file.metadata());
+    if !is_file.is_ok_and(|meta| meta.is_file()) {
+        return in_place();
     }
-    let temp = temporary_beside(&target);
+    let old = held.open(OpenOptions::new().read(true))?;
+    let temp = temporary_beside(&held);
     // Set the mode before writing, so that nobody can read it early.
-    let written = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&temp)
+    let written = new_private(&temp)
         .and_then(|mut file| {
             file.write_all(content)?;
             take_after(&file, &old)
         })
-        .and_then(|()| std::fs::rename(&temp, &target));
+        .and_then(|()| std::fs::rename(&temp, &held));
     if written.is_ok() {
         return Ok(());
     }
     // It may be gone already.
     let _ = std::fs::remove_file(&temp);
-    std::fs::write(&target, content)
+    in_place()
+}
+
+fn new_private(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// Writes a file that only root can read, in place of whatever has its name: neither through a link nor into a pipe, and
@@ -216,15 +247,11 @@ pub fn rewrite(path: &Path, content: &[u8]) -> io::Result<()> {
 /// # Errors
 /// It cannot be written.
 pub fn write_private(path: &str, content: &[u8]) -> io::Result<()> {
-    let path = Path::new(path);
-    let temp = temporary_beside(path);
-    let written = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&temp)
+    let held = HeldPath::of(Path::new(path), LastLink::Keep)?;
+    let temp = temporary_beside(&held);
+    let written = new_private(&temp)
         .and_then(|mut file| file.write_all(content))
-        .and_then(|()| std::fs::rename(&temp, path));
+        .and_then(|()| std::fs::rename(&temp, &held));
     if written.is_err() {
         let _ = std::fs::remove_file(&temp);
     }
@@ -269,12 +296,7 @@ impl TempFile {
         let name = format!("__salt.tmp.{:016x}", rand::random::<u64>());
         let path = std::env::temp_dir().join(name);
         let text = path.to_string_lossy().into_owned();
-        let written = std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-            .and_then(|mut file| file.write_all(content));
+        let written = new_private(&path).and_then(|mut file| file.write_all(content));
         let file = TempFile(text);
         written.map_err(|e| python::os_error(&e, &file.0))?;
         Ok(file)
@@ -310,6 +332,20 @@ mod tests {
         let mode = std::fs::metadata(&real).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o640);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_file_keeps_its_extended_attributes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, "old").unwrap();
+        if let Err(e) = xattr::set(&path, "user.origin", b"me") {
+            eprintln!("skipped: no attributes in {}: {e}", dir.path().display());
+            return;
+        }
+        rewrite(&path, b"new").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        assert_eq!(xattr::get(&path, "user.origin").unwrap().unwrap(), b"me");
     }
 
     #[test]

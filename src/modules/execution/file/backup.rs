@@ -183,7 +183,6 @@ pub fn delete_backup(call: &mut Call<'_>) -> Result {
 pub fn backup_minion(path: &str, root: &str) -> Result<()> {
     let (parent, base) = paths::split(path);
     let mut source = open_finite(path.as_ref()).map_err(|e| os::fault(&e, path))?;
-    let meta = source.metadata().map_err(|e| os::fault(&e, path))?;
     let micros = since_epoch().subsec_micros();
     let stamp = jiff::Zoned::now();
     let name = format!(
@@ -204,7 +203,7 @@ pub fn backup_minion(path: &str, root: &str) -> Result<()> {
         .open(&target);
     let done = opened.and_then(|mut copy| {
         std::io::copy(&mut source, &mut copy)?;
-        take_after(&copy, &meta)
+        take_after(&copy, &source)
     });
     done.map_err(|e| os::fault(&e, &target))
 }
@@ -229,19 +228,19 @@ pub fn replace_file(call: &Call<'_>, source: &str, dest: &str, mode: &str) -> Re
         return missing(dest);
     }
     let bad = |e: &std::io::Error| os::fault(e, dest);
+    let held = os::held(dest)?;
     let (mut file, temporary) =
-        os::mkstemp(std::path::Path::new(dir), paths::basename(dest)).map_err(|e| bad(&e))?;
-    let temporary = temporary.to_string_lossy().into_owned();
+        os::mkstemp(held.dir(), paths::basename(dest)).map_err(|e| bad(&e))?;
     let done = (|| {
         let mut content = open_finite(source.as_ref()).map_err(|e| os::fault(&e, source))?;
         std::io::copy(&mut content, &mut file).map_err(|e| bad(&e))?;
         if matches!(mode, "minion" | "both") && paths::exists(dest) {
             backup_minion(dest, &root(call))?;
         }
-        if let Ok(old) = fs::metadata(dest) {
+        if let Ok(old) = open_finite(held.path()) {
             take_after(&file, &old).map_err(|e| bad(&e))?;
         }
-        os::move_to(&temporary, dest)
+        fs::rename(&temporary, &held).map_err(|e| bad(&e))
     })();
     if done.is_err() {
         let _ = fs::remove_file(&temporary);

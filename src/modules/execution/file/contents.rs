@@ -100,11 +100,7 @@ fn given_lines(call: &Call<'_>) -> Vec<String> {
 /// System errors.
 pub fn append_lines(path: &str, lines: &[String]) -> Result<()> {
     let bad = |e: std::io::Error| os::fault(&e, path);
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(path)
-        .map_err(bad)?;
+    let mut file = os::open(path, OpenOptions::new().read(true).write(true)).map_err(bad)?;
     let mut text = String::new();
     if file.seek(SeekFrom::End(-1)).is_ok() {
         let mut last = [0];
@@ -181,11 +177,7 @@ pub fn touch(name: &str, atime: &Value, mtime: &Value) -> Result<bool> {
     let name = expanduser(name);
     let bad = |e: std::io::Error| CallError::Command(os::strerror(&e));
     if !paths::exists(&name) {
-        OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(&name)
-            .map_err(bad)?;
+        os::open(&name, OpenOptions::new().append(true).create(true)).map_err(bad)?;
     }
     let now = SystemTime::now();
     let times = FileTimes::new()
@@ -221,10 +213,8 @@ pub fn seek_read(call: &mut Call<'_>) -> Result {
 
 pub fn seek_write(call: &mut Call<'_>) -> Result {
     let path = path(call);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .open(&path)
-        .map_err(|e| os::fault(&e, &path))?;
+    let mut file =
+        os::open(&path, OpenOptions::new().write(true)).map_err(|e| os::fault(&e, &path))?;
     let offset = u64::try_from(python::int(call.arg("offset"))?)
         .map_err(|_| os::bare_fault(&std::io::Error::from_raw_os_error(22)))?;
     let Value::Bytes(data) = call.arg("data") else {
@@ -242,10 +232,7 @@ pub fn seek_write(call: &mut Call<'_>) -> Result {
 
 pub fn truncate(call: &mut Call<'_>) -> Result {
     let path = path(call);
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(&path)
+    let file = os::open(&path, OpenOptions::new().read(true).write(true))
         .map_err(|e| os::fault(&e, &path))?;
     let length = u64::try_from(python::int(call.arg("length"))?)
         .map_err(|_| os::bare_fault(&std::io::Error::from_raw_os_error(22)))?;

@@ -404,9 +404,9 @@ impl Action {
                     return Ok(Some(path.into()));
                 }
                 let done = if paths::is_file(path) || paths::is_link(path) {
-                    fs::remove_file(path)
+                    os::unlink(path)
                 } else if paths::is_dir(path) {
-                    fs::remove_dir_all(path)
+                    os::rmtree(path)
                 } else {
                     Ok(())
                 };

@@ -5,7 +5,6 @@ use super::super::{Call, python};
 use super::os;
 use super::paths::{self, expanduser, expandvars};
 use std::fs;
-use std::os::unix::fs::symlink as make_symlink;
 
 fn text(call: &Call<'_>, name: &str) -> String {
     call.text(name).unwrap_or_default()
@@ -16,9 +15,10 @@ pub fn link(call: &mut Call<'_>) -> Result {
     if !paths::is_abs(&src) {
         return os::invocation("File path must be absolute.");
     }
-    match fs::hard_link(&src, &path) {
-        Ok(()) => Ok(true.into()),
-        Err(e) => os::command(format!(
+    match os::held(&path).map(|held| fs::hard_link(&src, held)) {
+        Err(refused) => Err(refused),
+        Ok(Ok(())) => Ok(true.into()),
+        Ok(Err(e)) => os::command(format!(
             "Could not create '{path}': {} -> {}",
             os::text(&e, &src),
             python::repr(&path.as_str().into())
@@ -82,9 +82,9 @@ pub fn symlink(src: &str, path: &str, how: SymlinkOptions) -> Result<bool> {
         return atomic_link(src, &path);
     }
     if how.force && (exists || paths::is_link(&path)) {
-        fs::remove_file(&path).map_err(|e| os::fault(&e, &path))?;
+        os::unlink(&path)?;
     }
-    match make_symlink(src, &path) {
+    match os::symlink(src, &path) {
         Ok(()) => Ok(true),
         Err(_) => os::command(format!("Could not create '{path}'")),
     }
@@ -92,18 +92,20 @@ pub fn symlink(src: &str, path: &str, how: SymlinkOptions) -> Result<bool> {
 
 /// Creates a link under a temporary name and renames it.
 fn atomic_link(src: &str, path: &str) -> Result<bool> {
-    let dir = paths::dirname(path);
-    let mut temporary = String::new();
+    let held = os::held(path)?;
+    let mut temporary = std::path::PathBuf::new();
     for _ in 0..5 {
-        temporary = paths::join(dir, &format!("tmp{}", os::random_name()));
-        match make_symlink(src, &temporary) {
+        let name = format!("tmp{}", os::random_name());
+        temporary = held.dir().join(&name);
+        match std::os::unix::fs::symlink(src, &temporary) {
             Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(e) => {
                 let text = os::text(&e, src);
+                let shown = paths::join(paths::dirname(path), &name);
                 return Err(match os::fault(&e, src) {
                     super::CallError::Raised(class, _) => super::CallError::Raised(
                         class,
-                        format!("{text} -> {}", python::repr(&temporary.as_str().into())),
+                        format!("{text} -> {}", python::repr(&shown.into())),
                     ),
                     other => other,
                 });
@@ -111,7 +113,7 @@ fn atomic_link(src: &str, path: &str) -> Result<bool> {
             Ok(()) => break,
         }
     }
-    match fs::rename(&temporary, path) {
+    match fs::rename(&temporary, &held) {
         Ok(()) => Ok(true),
         Err(_) => {
             let _ = fs::remove_file(&temporary);

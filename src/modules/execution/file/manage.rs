@@ -400,12 +400,9 @@ impl ManageRun<'_> {
     /// Creates an empty file, readable only by its owner if a mode will be set.
     fn make(&mut self) -> Result<bool> {
         if self.perms.mode.truthy() && !paths::exists(&self.name) {
-            std::fs::OpenOptions::new()
-                .append(true)
-                .create(true)
-                .mode(0o600)
-                .open(&self.name)
-                .map_err(|e| CallError::Command(os::strerror(&e)))?;
+            let mut options = std::fs::OpenOptions::new();
+            options.append(true).create(true).mode(0o600);
+            os::open(&self.name, &mut options).map_err(|e| CallError::Command(os::strerror(&e)))?;
         }
         touch(&self.name, &Value::Nil, &Value::Nil)
     }

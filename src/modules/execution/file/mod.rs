@@ -52,7 +52,7 @@ pub use meta::{
     check_managed_changes,
 };
 pub use owner::{chown, lchown, set_mode};
-pub use perms::{Perms, check_perms};
+pub use perms::{Perms, check_more_perms, check_perms};
 pub use replace::{ReplaceArgs, replace};
 pub use sed::{PatchArgs, patch};
 pub use selinux::WantedContext as SelinuxContext;

@@ -6,6 +6,7 @@ use super::os;
 use super::paths::expanduser;
 use super::perms::{check_perms, is_test};
 use super::tree::{self, NewNodeArgs};
+use halite_sys::held_path::{HeldPath, LastLink};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use nix::errno::Errno;
@@ -49,15 +50,21 @@ fn make(call: &mut Call<'_>, kind: NodeKind) -> Result {
         let number = |name: &str| {
             python::int(call.arg(name)).map(|n| u64::try_from(n).unwrap_or(u64::from(u32::MAX)))
         };
+        // Python names no path here.
+        let held =
+            HeldPath::of(name.as_ref(), LastLink::Keep).map_err(|e| match e.raw_os_error() {
+                Some(_) => os::bare_fault(&e),
+                None => os::fault(&e, &name),
+            })?;
         let done = match kind {
-            NodeKind::Pipe => mkfifo(name.as_str(), mode),
+            NodeKind::Pipe => mkfifo(held.path(), mode),
             NodeKind::Character | NodeKind::Block => {
                 let flag = match kind {
                     NodeKind::Character => SFlag::S_IFCHR,
                     _ => SFlag::S_IFBLK,
                 };
                 let device = makedev(number("major")?, number("minor")?);
-                make_node(name.as_str(), flag, mode, device)
+                make_node(held.path(), flag, mode, device)
             }
         };
         match done {

@@ -4,10 +4,10 @@ use super::super::command_helpers::take_after;
 use super::super::{CallError, python};
 use super::paths;
 use crate::execution::declare::Result;
+use halite_sys::held_path::{HeldPath, LastLink};
 use halite_sys::safe_open::open_finite;
 use halite_wire::Value;
 use nix::errno::Errno;
-use nix::sys::stat::Mode;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -126,12 +126,48 @@ pub fn decoded(bytes: Vec<u8>) -> Result<String> {
     })
 }
 
+/// A path to change a file by; a link in its last place is the file meant.
+///
+/// # Errors
+/// Those of [`HeldPath::of`].
+pub fn held(path: &str) -> Result<HeldPath> {
+    HeldPath::of(path.as_ref(), LastLink::Keep).map_err(|e| fault(&e, path))
+}
+
+/// Opens a file for a change, through links.
+///
+/// # Errors
+/// As `open`, or those of [`HeldPath::of`].
+pub fn open(path: &str, options: &mut OpenOptions) -> io::Result<File> {
+    HeldPath::of(path.as_ref(), LastLink::Follow)?.open(options)
+}
+
 /// Opens a file for writing, truncating or creating it.
 ///
 /// # Errors
 /// As `open(path, 'w')`.
 pub fn create(path: &str) -> Result<File> {
-    File::create(path).map_err(|e| fault(&e, path))
+    open(
+        path,
+        OpenOptions::new().write(true).create(true).truncate(true),
+    )
+    .map_err(|e| fault(&e, path))
+}
+
+/// Creates a directory.
+///
+/// # Errors
+/// As `os.mkdir`.
+pub fn mkdir(path: &str) -> Result<()> {
+    fs::create_dir(held(path)?).map_err(|e| fault(&e, path))
+}
+
+/// Removes a file or a link.
+///
+/// # Errors
+/// As `os.remove`.
+pub fn unlink(path: &str) -> Result<()> {
+    fs::remove_file(held(path)?).map_err(|e| fault(&e, path))
 }
 
 /// Overwrites a file like `open(path, 'w')` and `write`: the inode stays the same.
@@ -147,25 +183,26 @@ pub fn overwrite(path: &str, data: &[u8]) -> Result<()> {
 /// # Errors
 /// As `open` and `rename`.
 pub fn write_atomic(path: &str, data: &[u8]) -> Result<()> {
-    let dir = match paths::dirname(path) {
-        "" => ".",
-        dir => dir,
-    };
+    let held = held(path)?;
     let (mut file, temporary) =
-        mkstemp(Path::new(dir), ".___atomic_write").map_err(|e| fault(&e, path))?;
+        mkstemp(held.dir(), ".___atomic_write").map_err(|e| fault(&e, path))?;
     let outcome = (|| {
         file.write_all(data)?;
         file.sync_all()?;
-        match fs::metadata(path).ok().filter(fs::Metadata::is_file) {
+        match File::open(&held).ok().filter(is_regular) {
             Some(old) => take_after(&file, &old)?,
             None => file.set_permissions(fs::Permissions::from_mode(0o666 & !umask()))?,
         }
-        fs::rename(&temporary, path)
+        fs::rename(&temporary, &held)
     })();
     outcome.map_err(|e| {
         let _ = fs::remove_file(&temporary);
         fault(&e, path)
     })
+}
+
+fn is_regular(file: &File) -> bool {
+    file.metadata().is_ok_and(|meta| meta.is_file())
 }
 
 /// `tempfile.gettempdir()`.
@@ -293,11 +330,8 @@ pub fn copyfile(from: &str, to: &str) -> Result<()> {
 pub fn copy_aside(from: &str, to: &str) -> Result<()> {
     let mut source = source_of(from, to)?;
     let meta = source.metadata().map_err(|e| fault(&e, from))?;
-    let dir = match paths::dirname(to) {
-        "" => ".",
-        dir => dir,
-    };
-    let (mut file, temporary) = mkstemp(Path::new(dir), ".").map_err(|e| fault(&e, to))?;
+    let held = held(to)?;
+    let (mut file, temporary) = mkstemp(held.dir(), ".").map_err(|e| fault(&e, to))?;
     let outcome = (|| {
         io::copy(&mut source, &mut file)?;
         let times = fs::FileTimes::new()
@@ -305,7 +339,7 @@ pub fn copy_aside(from: &str, to: &str) -> Result<()> {
             .set_modified(meta.modified()?);
         file.set_times(times)?;
         file.set_permissions(fs::Permissions::from_mode(meta.mode() & 0o7777))?;
-        fs::rename(&temporary, to)
+        fs::rename(&temporary, &held)
     })();
     outcome.map_err(|e| {
         let _ = fs::remove_file(&temporary);
@@ -319,7 +353,7 @@ fn copystat(from: &str, to: &str) -> Result<()> {
     let times = fs::FileTimes::new()
         .set_accessed(meta.accessed().map_err(|e| fault(&e, from))?)
         .set_modified(meta.modified().map_err(|e| fault(&e, from))?);
-    let target = File::open(to).map_err(|e| fault(&e, to))?;
+    let target = open(to, OpenOptions::new().read(true)).map_err(|e| fault(&e, to))?;
     target
         .set_times(times)
         .and_then(|()| target.set_permissions(fs::Permissions::from_mode(meta.mode() & 0o7777)))
@@ -363,19 +397,18 @@ pub fn copytree_with_links(from: &str, to: &str) -> Result<()> {
 pub fn copy_with_mode(from: &str, to: &str) -> Result<()> {
     copyfile(from, to)?;
     let meta = fs::metadata(from).map_err(|e| fault(&e, from))?;
-    let mode = fs::Permissions::from_mode(meta.mode() & 0o7777);
-    fs::set_permissions(to, mode).map_err(|e| fault(&e, to))
+    chmod(to, meta.mode())
 }
 
 fn copy_tree(from: &str, to: &str, keep_links: bool) -> Result<()> {
     let entries = list_dir(from)?;
     fs::create_dir_all(paths::dirname(to)).map_err(|e| fault(&e, to))?;
-    fs::create_dir(to).map_err(|e| fault(&e, to))?;
+    mkdir(to)?;
     for name in entries {
         let (inner, target) = (paths::join(from, &name), paths::join(to, &name));
         if keep_links && paths::is_link(&inner) {
             let link = paths::readlink(&inner).map_err(|e| fault(&e, &inner))?;
-            std::os::unix::fs::symlink(link, &target).map_err(|e| fault(&e, &target))?;
+            symlink(&link, &target)?;
         } else if paths::is_dir(&inner) {
             copy_tree(&inner, &target, keep_links)?;
         } else {
@@ -404,7 +437,7 @@ pub fn list_dir(dir: &str) -> Result<Vec<String>> {
 /// # Errors
 /// As in Python.
 pub fn rmtree(path: &str) -> Result<()> {
-    fs::remove_dir_all(path).map_err(|e| fault(&e, path))
+    fs::remove_dir_all(held(path)?).map_err(|e| fault(&e, path))
 }
 
 /// `shutil.move`.
@@ -429,17 +462,17 @@ pub fn move_to(from: &str, to: &str) -> Result<()> {
             }
         }
     }
-    let Err(e) = fs::rename(from, &target) else {
+    let Err(e) = fs::rename(held(from)?, held(&target)?) else {
         return Ok(());
     };
     if paths::is_link(from) {
         let link = paths::readlink(from).map_err(|e| fault(&e, from))?;
-        std::os::unix::fs::symlink(link, &target).map_err(|e| fault(&e, &target))?;
-        return fs::remove_file(from).map_err(|e| fault(&e, from));
+        symlink(&link, &target)?;
+        return unlink(from);
     }
     if !paths::is_dir(from) {
         copy_aside(from, &target)?;
-        return fs::remove_file(from).map_err(|e| fault(&e, from));
+        return unlink(from);
     }
     if Path::new(&target).starts_with(from) {
         return Err(CallError::raised(
@@ -473,8 +506,17 @@ pub fn octal(text: &str) -> Option<u32> {
 /// # Errors
 /// As in Python.
 pub fn chmod(path: &str, mode: u32) -> Result<()> {
-    let bits = Mode::from_bits_truncate(mode & 0o7777);
-    fs::set_permissions(path, fs::Permissions::from_mode(bits.bits())).map_err(|e| fault(&e, path))
+    let held = HeldPath::of(path.as_ref(), LastLink::Follow);
+    held.and_then(|held| held.handle()?.set_mode(mode))
+        .map_err(|e| fault(&e, path))
+}
+
+/// Creates a symbolic link.
+///
+/// # Errors
+/// As `os.symlink`.
+pub fn symlink(target: &str, path: &str) -> Result<()> {
+    std::os::unix::fs::symlink(target, held(path)?).map_err(|e| fault(&e, path))
 }
 
 /// At least four digits, without Python's `0o` (`salt/utils/files.py normalize_mode`).

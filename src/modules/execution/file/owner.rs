@@ -6,8 +6,8 @@ use super::os;
 use super::paths::{self, expanduser};
 use super::stat;
 use super::users::{group_to_gid, user_to_uid};
+use halite_sys::held_path::{FileHandle, HeldPath, LastLink};
 use halite_wire::Value;
-use std::os::unix::fs::{chown as set_owner, lchown as set_link_owner};
 
 /// Both ids, and an error text for invalid names.
 fn owners(user: &Value, group: &Value) -> (Option<i64>, Option<i64>, String) {
@@ -49,17 +49,39 @@ fn id(number: Option<i64>, what: &str) -> Result<Option<u32>> {
 /// System errors.
 pub fn chown(path: &str, user: &Value, group: &Value) -> Result<Option<String>> {
     let path = expanduser(path);
-    let (uid, gid, mut err) = owners(user, group);
-    if !paths::exists(&path) {
-        if set_link_owner(&path, id(uid, "uid")?, id(gid, "gid")?).is_ok() {
-            return Ok(None);
-        }
-        err.push_str("File not found");
+    if paths::exists(&path) {
+        let file = handle(&path, LastLink::Follow).map_err(|e| os::fault(&e, &path))?;
+        return chown_file(&file, &path, user, group);
     }
+    let (uid, gid, mut err) = owners(user, group);
+    let ids = (id(uid, "uid")?, id(gid, "gid")?);
+    if handle(&path, LastLink::Keep).is_ok_and(|link| link.chown(ids.0, ids.1).is_ok()) {
+        return Ok(None);
+    }
+    err.push_str("File not found");
+    Ok(Some(err))
+}
+
+fn handle(path: &str, last: LastLink) -> std::io::Result<FileHandle> {
+    HeldPath::of(path.as_ref(), last)?.handle()
+}
+
+/// Like [`chown`], for an open file.
+///
+/// # Errors
+/// System errors.
+pub fn chown_file(
+    file: &FileHandle,
+    path: &str,
+    user: &Value,
+    group: &Value,
+) -> Result<Option<String>> {
+    let (uid, gid, err) = owners(user, group);
     if !err.is_empty() {
         return Ok(Some(err));
     }
-    set_owner(&path, id(uid, "uid")?, id(gid, "gid")?).map_err(|e| os::fault(&e, &path))?;
+    file.chown(id(uid, "uid")?, id(gid, "gid")?)
+        .map_err(|e| os::fault(&e, path))?;
     Ok(None)
 }
 
@@ -69,8 +91,23 @@ pub fn chown(path: &str, user: &Value, group: &Value) -> Result<Option<String>> 
 /// System errors, or unknown names.
 pub fn lchown(path: &str, user: &Value, group: &Value) -> Result<Option<String>> {
     let path = expanduser(path);
+    let link = handle(&path, LastLink::Keep).map_err(|e| os::fault(&e, &path))?;
+    lchown_file(&link, &path, user, group)
+}
+
+/// Like [`lchown`], for an open link.
+///
+/// # Errors
+/// System errors, or unknown names.
+pub fn lchown_file(
+    link: &FileHandle,
+    path: &str,
+    user: &Value,
+    group: &Value,
+) -> Result<Option<String>> {
     let (uid, gid, _) = owners(user, group);
-    set_link_owner(&path, id(uid, "uid")?, id(gid, "gid")?).map_err(|e| os::fault(&e, &path))?;
+    link.chown(id(uid, "uid")?, id(gid, "gid")?)
+        .map_err(|e| os::fault(&e, path))?;
     Ok(None)
 }
 
@@ -98,17 +135,28 @@ pub fn chgrp_function(call: &mut Call<'_>) -> Result {
 /// There is no such file.
 pub fn set_mode(path: &str, mode: &Value) -> Result<String> {
     let path = expanduser(path);
-    let text = python::str(mode);
-    let text = match text.trim_start_matches(['0', 'O', 'o']) {
-        "" => "0",
-        digits => digits,
-    };
     if !paths::exists(&path) {
         return os::command(format!("{path}: File not found"));
     }
-    match os::octal(text).map(|bits| os::chmod(&path, bits)) {
+    let text = digits(mode);
+    match os::octal(&text).map(|bits| os::chmod(&path, bits)) {
         Some(Ok(())) => Ok(stat::Stats::read(&path, true)?.mode),
         _ => Ok(format!("Invalid Mode {text}")),
+    }
+}
+
+/// The octal digits of a mode, without a prefix.
+fn digits(mode: &Value) -> String {
+    match python::str(mode).trim_start_matches(['0', 'O', 'o']) {
+        "" => "0".to_owned(),
+        digits => digits.to_owned(),
+    }
+}
+
+/// Like [`set_mode`], for an open file. A mode that the system refuses is left to whoever compares.
+pub fn set_mode_file(file: &FileHandle, mode: &Value) {
+    if let Some(bits) = os::octal(&digits(mode)) {
+        let _ = file.set_mode(bits);
     }
 }
 

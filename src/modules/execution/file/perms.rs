@@ -6,8 +6,10 @@ use super::os;
 use super::paths::{self, expanduser};
 use super::stat::Stats;
 use super::{attrs, owner, selinux};
+use halite_sys::held_path::{FileHandle, HeldPath, LastLink};
 use halite_wire::map;
 use halite_wire::{Map, Value};
+use std::io::ErrorKind;
 
 /// The wanted permissions; nil means no change.
 #[derive(Clone, Debug, Default)]
@@ -78,60 +80,105 @@ pub fn check_perms(
     ret: Option<Map>,
     want: &Perms,
 ) -> Result<(Map, Map)> {
-    let name = expanduser(name);
-    let mode = os::normalize_mode(&want.mode);
-    let (mut ret, before) = match ret.filter(|r| !r.is_empty()) {
-        None => (
-            map! {"name" => name.as_str(), "changes" => Map::new(), "comment" => Value::Array(vec![]), "result" => true},
-            Value::from(""),
-        ),
-        Some(mut ret) => {
-            let Some(comment) = ret.get("comment").cloned() else {
-                return Err(CallError::raised("KeyError", "'comment'"));
-            };
-            ret.set("comment", Value::Array(Vec::new()));
-            (ret, comment)
-        }
+    let Some(mut ret) = ret.filter(|r| !r.is_empty()) else {
+        let name = expanduser(name);
+        let mut ret = map! {"name" => name.as_str(), "changes" => Map::new(), "comment" => Value::Array(vec![]), "result" => true};
+        let perms = set_perms(call, &name, &mut ret, "".into(), want)?;
+        return Ok((ret, perms));
     };
-    let cur = Stats::read(&name, want.follow_symlinks)?;
+    let perms = check_more_perms(call, name, &mut ret, want)?;
+    Ok((ret, perms))
+}
+
+/// Like [`check_perms`]; a state return that a fault has interrupted can go on with other files.
+///
+/// # Errors
+/// Those of [`check_perms`].
+pub fn check_more_perms(
+    call: &mut Call<'_>,
+    name: &str,
+    ret: &mut Map,
+    want: &Perms,
+) -> Result<Map> {
+    let Some(before) = ret.get("comment").cloned() else {
+        return Err(CallError::raised("KeyError", "'comment'"));
+    };
+    ret.set("comment", Value::Array(Vec::new()));
+    let done = set_perms(call, &expanduser(name), ret, before.clone(), want);
+    if done.is_err() {
+        ret.set("comment", before);
+    }
+    done
+}
+
+fn set_perms(
+    call: &mut Call<'_>,
+    name: &str,
+    ret: &mut Map,
+    before: Value,
+    want: &Perms,
+) -> Result<Map> {
+    let mode = os::normalize_mode(&want.mode);
+    let file = open(name, want.follow_symlinks)?;
+    let stats = || -> Result<Stats> {
+        let meta = file.metadata().map_err(|e| os::fault(&e, name))?;
+        Ok(Stats::of(meta, name.to_owned(), want.follow_symlinks))
+    };
+    let cur = stats()?;
     let is_int = |v: &Value| matches!(v, Value::Int(_) | Value::Bool(_));
     let mut perms = map! {
         "luser" => if is_int(&want.user) { cur.uid.into() } else { cur.user() },
         "lgroup" => if is_int(&want.group) { cur.gid.into() } else { cur.group() },
         "lmode" => cur.mode.as_str(),
     };
-    let whole = want.follow_symlinks || !paths::is_link(&name);
-    change_owner(call, &name, &mut ret, &mut perms, &cur, want)?;
+    let whole = want.follow_symlinks || !cur.is_link();
+    change_owner(call, &file, name, ret, &mut perms, &cur, want)?;
     if let Some(mode) = mode.as_deref()
         && !is_test(call)
         && whole
         && mode != cur.mode
     {
         perms.set("cmode", mode);
-        owner::set_mode(&name, &mode.into())?;
+        owner::set_mode_file(&file, &mode.into());
     }
-    let post = Stats::read(&name, want.follow_symlinks)?;
-    record_changes(call, &mut ret, &perms, &post, want);
+    let post = stats()?;
+    record_changes(call, ret, &perms, &post, want);
     if let Some(mode) = mode.filter(|_| whole) {
         if mode != post.mode {
             if is_test(call) {
-                change(&mut ret, "mode", mode)
+                change(ret, "mode", mode)
             } else {
                 ret.set("result", false);
-                push(&mut ret, format!("Failed to change mode to {mode}"));
+                push(ret, format!("Failed to change mode to {mode}"));
             }
         } else if perms.contains("cmode") {
-            change(&mut ret, "mode", mode);
+            change(ret, "mode", mode);
         }
     }
-    if !want.attrs.is_nil() && !paths::is_dir(&name) && whole {
-        change_attrs(call, &name, &mut ret, &want.attrs)?;
+    if !want.attrs.is_nil() && !paths::is_dir(name) && whole {
+        change_attrs(call, name, ret, &want.attrs)?;
     }
     if want.selinux.is_set() {
-        change_selinux(call, &name, &mut ret, &want.selinux)?;
+        change_selinux(call, name, ret, &want.selinux)?;
     }
-    finish(call, &mut ret, before);
-    Ok((ret, perms))
+    finish(call, ret, before);
+    Ok(perms)
+}
+
+/// The file whose permissions are meant: where links are followed and one leads nowhere, the link itself.
+fn open(name: &str, follow_symlinks: bool) -> Result<FileHandle> {
+    let at = |last| HeldPath::of(name.as_ref(), last)?.handle();
+    let opened = match at(LastLink::Follow) {
+        _ if !follow_symlinks => at(LastLink::Keep),
+        Err(e) if e.kind() == ErrorKind::NotFound => at(LastLink::Keep),
+        opened => opened,
+    };
+    match opened {
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            os::command(format!("Path not found: {name}"))
+        }
+        opened => opened.map_err(|e| os::fault(&e, name)),
+    }
 }
 
 fn finish(call: &Call<'_>, ret: &mut Map, before: Value) {
@@ -154,6 +201,7 @@ fn finish(call: &Call<'_>, ret: &mut Map, before: Value) {
 
 fn change_owner(
     call: &Call<'_>,
+    file: &FileHandle,
     name: &str,
     ret: &mut Map,
     perms: &mut Map,
@@ -170,16 +218,15 @@ fn change_owner(
     if !needed || is_test(call) {
         return Ok(());
     }
-    let is_link = paths::is_link(name);
     let or = |given: &Value, there: Value| match given {
         Value::Nil => there,
         given => given.clone(),
     };
     let (user, group) = (or(&want.user, cur.user()), or(&want.group, cur.group()));
-    let done = if is_link && !want.follow_symlinks {
-        owner::lchown(name, &user, &group)
+    let done = if cur.is_link() {
+        owner::lchown_file(file, name, &user, &group)
     } else {
-        owner::chown(name, &user, &group)
+        owner::chown_file(file, name, &user, &group)
     };
     match done {
         Ok(Some(wrong)) => {
@@ -187,8 +234,8 @@ fn change_owner(
             push(ret, wrong);
         }
         // Changing the owner clears the set-id bits.
-        Ok(None) if !is_link => {
-            owner::set_mode(name, &cur.mode.as_str().into())?;
+        Ok(None) if !cur.is_link() => {
+            owner::set_mode_file(file, &cur.mode.as_str().into());
         }
         Ok(None) => {}
         Err(e) if os::is_os_error(&e) => ret.set("result", false),

@@ -249,10 +249,8 @@ fn keep_backup(
         return Ok(());
     };
     let (own, target) = (format!("{given}{backup}"), format!("{target}{backup}"));
-    let make = || std::os::unix::fs::symlink(&target, &own);
-    make()
-        .or_else(|_| std::fs::remove_file(&own).and_then(|()| make()))
-        .map_err(|e| os::fault(&e, &own))
+    let make = || os::symlink(&target, &own);
+    make().or_else(|_| os::unlink(&own).and_then(|()| make()))
 }
 
 pub fn replace_function(call: &mut Call<'_>) -> Result {

@@ -41,10 +41,15 @@ impl Stats {
         } else {
             fs::symlink_metadata(&path)
         };
-        let Ok(meta) = found else {
-            return os::command(format!("Path not found: {path}"));
-        };
-        Ok(Stats {
+        match found {
+            Ok(meta) => Ok(Stats::of(meta, path, follow_symlinks)),
+            Err(_) => os::command(format!("Path not found: {path}")),
+        }
+    }
+
+    /// From metadata of a path.
+    pub fn of(meta: Metadata, path: String, follow_symlinks: bool) -> Stats {
+        Stats {
             uid: meta.uid(),
             gid: meta.gid(),
             mode: format!("{:04o}", meta.mode() & 0o7777),
@@ -52,7 +57,12 @@ impl Stats {
             meta,
             path,
             follow_symlinks,
-        })
+        }
+    }
+
+    /// Whether it is a link itself.
+    pub fn is_link(&self) -> bool {
+        self.meta.is_symlink()
     }
 
     /// Like [`Stats::read`], with a hash of the content.

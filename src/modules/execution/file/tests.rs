@@ -200,3 +200,55 @@ fn backups_do_not_follow_links() {
     assert_eq!(place.read("aside"), place.read("a"));
     assert!(os::copy_aside(&a, &a).is_err());
 }
+
+#[test]
+fn links_of_others_lead_root_nowhere() {
+    if !nix::unistd::geteuid().is_root() {
+        eprintln!("skipped: only root changes owners");
+        return;
+    }
+    let place = Place::new();
+    for name in ["home", "secret"] {
+        std::fs::create_dir(place.at(name)).unwrap();
+    }
+    place.write("secret/f", "text");
+    std::os::unix::fs::symlink("../secret", place.at("home/link")).unwrap();
+    for name in ["home", "home/link"] {
+        std::os::unix::fs::lchown(place.at(name), Some(65_530), None).unwrap();
+    }
+    let through = place.at("home/link/f");
+    let new = place.at("home/link/new");
+    for (fun, args) in [
+        ("file.chown", vec![through.as_str(), "65530", "65530"]),
+        ("file.set_mode", vec![&through, "0666"]),
+        ("file.write", vec![&through, "mine"]),
+        ("file.append", vec![&through, "mine"]),
+        ("file.touch", vec![&new]),
+        ("file.mkdir", vec![&new]),
+        ("file.symlink", vec!["/etc", &new]),
+        ("file.copy", vec!["/etc/hostname", &new]),
+        ("file.rename", vec![&through, &new]),
+        ("file.remove", vec![&through]),
+        ("file.remove", vec![&place.at("home/link/")]),
+        (
+            "file.check_perms",
+            vec![&through, "{}", "65530", "0", "0666"],
+        ),
+    ] {
+        let answer = crate::python::str(&place.call(fun, &args, Map::new()));
+        let refused = answer.contains("of the account 65530") || answer.contains("Could not");
+        assert!(refused || fun == "file.set_mode", "{fun}: {answer}");
+    }
+    let found = std::fs::read_dir(place.at("secret")).unwrap().count();
+    let file = Stats::read(&place.at("secret/f"), true).unwrap();
+    assert_eq!((found, file.uid), (1, 0));
+    assert_eq!(
+        (place.read("secret/f"), file.mode.as_str()),
+        ("text".into(), "0644")
+    );
+    // Its owner's link itself is the account's.
+    assert_eq!(
+        place.call("file.remove", &[&place.at("home/link")], Map::new()),
+        true.into()
+    );
+}

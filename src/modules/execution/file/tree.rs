@@ -5,6 +5,7 @@ use super::super::{Call, CallError, python};
 use super::os;
 use super::paths::{self, expanduser};
 use super::perms::{Perms, check_perms};
+use halite_sys::held_path::{HeldPath, LastLink};
 use halite_wire::Value;
 use halite_wire::map;
 use std::fs;
@@ -25,7 +26,8 @@ pub fn rename(src: &str, dst: &str) -> Result<()> {
     if !paths::is_abs(&src) {
         return os::invocation(ABSOLUTE);
     }
-    fs::rename(&src, &dst).or_else(|_| os::command(format!("Could not rename '{src}' to '{dst}'")))
+    fs::rename(os::held(&src)?, os::held(&dst)?)
+        .or_else(|_| os::command(format!("Could not rename '{src}' to '{dst}'")))
 }
 
 pub fn rename_function(call: &mut Call<'_>) -> Result {
@@ -104,7 +106,9 @@ fn copy_files(src: &str, dst: &str) -> Result<()> {
         return Ok(());
     };
     if !paths::exists(dst) {
-        fs::create_dir_all(dst).map_err(|e| os::fault(&e, dst))?;
+        let above = paths::dirname(dst);
+        fs::create_dir_all(above).map_err(|e| os::fault(&e, above))?;
+        os::mkdir(dst)?;
     }
     for name in names {
         let (inner, target) = (paths::join(src, &name), paths::join(dst, &name));
@@ -134,7 +138,7 @@ pub fn remove(path: &str) -> Result<bool> {
         return os::invocation(format!("File path must be absolute: {path}"));
     }
     let done = if paths::is_link(&path) || (paths::exists(&path) && !paths::is_dir(&path)) {
-        fs::remove_file(&path).map_err(|e| os::fault(&e, &path))
+        os::unlink(&path)
     } else if paths::is_dir(&path) {
         os::rmtree(&path)
     } else {
@@ -185,7 +189,8 @@ impl Removed {
         if !self.old_enough(path)? {
             return Ok(true);
         }
-        match fs::remove_dir(path) {
+        let held = HeldPath::of(path.as_ref(), LastLink::Keep);
+        match held.and_then(fs::remove_dir) {
             Ok(()) => {
                 self.deleted.push(path.into());
                 Ok(true)
@@ -318,7 +323,7 @@ pub fn makedirs_perms(call: &mut Call<'_>, name: &str, new: &NewNodeArgs) -> Res
             return Ok(());
         }
     }
-    fs::create_dir(&name).map_err(|e| os::fault(&e, &name))?;
+    os::mkdir(&name)?;
     check_perms(call, &name, None, &new.perms()?)?;
     Ok(())
 }

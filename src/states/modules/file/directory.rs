@@ -5,7 +5,7 @@ use super::{Step, change, fail, has_changes, known_owner, mode_of, outcome_of, u
 use crate::declare::{State, StateOutcome};
 use halite_modules::execution::file::paths::{self, expanduser};
 use halite_modules::execution::file::{
-    NewNodeArgs, Perms, Stats, check_perms, makedirs, mkdir, remove, rename,
+    NewNodeArgs, Perms, Stats, check_more_perms, check_perms, makedirs, mkdir, remove, rename,
 };
 use halite_modules::execution::{CallError, python};
 use halite_wire::{Map, Value, map};
@@ -389,8 +389,8 @@ impl Directory {
                 for (names, perms, _) in groups.into_iter().filter(|(.., ignored)| !ignored) {
                     for child in names {
                         let path = paths::join(&level.path, child);
-                        match check_perms(s.call, &path, Some(ret.clone()), perms) {
-                            Ok((next, _)) => ret = next,
+                        match check_more_perms(s.call, &path, &mut ret, perms) {
+                            Ok(_) => {}
                             // It may be gone meanwhile.
                             Err(CallError::Command(why)) if why.ends_with("does not exist") => {}
                             Err(CallError::Command(why)) => errors.push(why),
