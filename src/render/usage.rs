@@ -11,7 +11,7 @@ pub struct SlsUsage {
     pub absent_renderers: Vec<String>,
     /// Filters that do not exist here.
     pub absent_filters: Vec<UsedName>,
-    /// Execution functions that its templates and `module.run` call by name.
+    /// Execution functions that its templates, `module.run`, conditions and slots call by name.
     pub functions: Vec<UsedName>,
     /// State functions, as far as lines show them: `file.managed`.
     pub states: Vec<UsedName>,
@@ -69,8 +69,8 @@ fn fault(e: &RenderError) -> UsedName {
 /// Top-level keys of SLS files that declare no states.
 const NO_STATES: [&str; 3] = ["include", "exclude", "extend"];
 
-/// State functions, and the execution functions that `module.run` calls, guessed from lines: the keys below a name
-/// without indentation, or after that name on its line, and the list below them.
+/// State functions, and the execution functions that `module.run`, conditions (`fun:`) and slots call, guessed from lines:
+/// the keys below a name without indentation, or after that name on its line, and the list below them.
 fn states(text: &str) -> (Vec<UsedName>, Vec<UsedName>) {
     let (mut found, mut called) = (Vec::new(), Vec::new());
     // The indentation of the keys of this declaration, and the last of these keys.
@@ -79,6 +79,9 @@ fn states(text: &str) -> (Vec<UsedName>, Vec<UsedName>) {
         let body = line.trim_start();
         if body.is_empty() || body.starts_with(['#', '{']) {
             continue;
+        }
+        for name in called_in(body) {
+            called.push((name.to_owned(), at + 1));
         }
         let indent = line.len() - body.len();
         if indent == 0 {
@@ -103,11 +106,37 @@ fn states(text: &str) -> (Vec<UsedName>, Vec<UsedName>) {
             }
             continue;
         }
-        if let Some(name) = function_name(key) {
-            found.push((name.to_owned(), at + 1));
-        }
+        found.extend(declared(key).map(|name| (name, at + 1)));
     }
     (found, called)
+}
+
+/// The state function of a key, or of a map or list in brackets after it: `pkg.latest:`, `{pkg.latest: []}`,
+/// `pkg: [latest, ...]`.
+fn declared(key: &str) -> Option<String> {
+    let key = key.trim_start_matches(['{', ' ', '"', '\'']);
+    if let Some(name) = function_name(key) {
+        return Some(name.to_owned());
+    }
+    let (module, list) = key.split_once(": [")?;
+    let function = list.split([',', ']']).next()?.trim();
+    (is_word(module) && is_word(function)).then(|| format!("{module}.{function}"))
+}
+
+/// Execution functions that conditions and slots of a line call.
+fn called_in(line: &str) -> impl Iterator<Item = &str> {
+    let is_key = |before: &str| {
+        matches!(before, "" | "- ") || before.ends_with('{') || before.ends_with(", ")
+    };
+    let fun = line.split_once("fun: ").filter(|found| is_key(found.0));
+    let slots = line.split("__slot__:salt:").skip(1);
+    fun.map(|(_, name)| name)
+        .into_iter()
+        .chain(slots)
+        .filter_map(|rest| {
+            let end = rest.find([',', '}', '(', ' ']).unwrap_or(rest.len());
+            function_name(rest[..end].trim_matches(['"', '\'']))
+        })
 }
 
 fn is_word(text: &str) -> bool {
@@ -119,7 +148,8 @@ fn is_word(text: &str) -> bool {
 
 /// `module.function`, with or without a colon and more after it.
 fn function_name(text: &str) -> Option<&str> {
-    let name = text.split(':').next().unwrap_or_default().trim_end();
+    let name = text.split(':').next().unwrap_or_default();
+    let name = name.trim_end_matches([' ', '"', '\'']);
     let (module, function) = name.split_once('.')?;
     (is_word(module) && is_word(function)).then_some(name)
 }
@@ -161,6 +191,28 @@ mod tests {
             ]
         );
         assert_eq!(found.fault, None);
+    }
+
+    #[test]
+    fn states_in_brackets_conditions_and_slots_are_found() {
+        let found = seen(
+            "a: {pkg.instaled: [{name: x}]}\nb: {'cmd.run': [{name: x, unless: [{fun: file.exists, path: /x}]}]}\n\
+             c:\n  pkg: [latest, {name: x}]\n\
+             d:\n  cmd.run:\n    - onlyif:\n      - fun: match.grain\n        tgt: x\n\
+             e:\n  test.nop:\n    - name: __slot__:salt:a.b(c=__slot__:salt:d.e())\n    - is fun: not.this\n",
+        );
+        let names = |found: &[UsedName]| {
+            let all: Vec<String> = found.iter().map(|(n, l)| format!("{n} {l}")).collect();
+            all.join(", ")
+        };
+        assert_eq!(
+            names(&found.states),
+            "pkg.instaled 1, cmd.run 2, pkg.latest 4, cmd.run 6, test.nop 11"
+        );
+        assert_eq!(
+            names(&found.functions),
+            "file.exists 2, match.grain 8, a.b 12, d.e 12"
+        );
     }
 
     #[test]

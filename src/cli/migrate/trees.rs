@@ -135,7 +135,7 @@ impl TreeChecker {
         }
         self.uses(tree, functions, report);
         if tree == Tree::States {
-            lacking_states(states, report);
+            self.lacking_states(states, report);
             own_modules(root, "_", report);
         }
         let clean = report.findings[before..].iter().all(|f| f.line == 0);
@@ -195,6 +195,20 @@ impl TreeChecker {
         }
     }
 
+    /// The state functions that halite's minion lacks.
+    fn lacking_states(&self, states: Uses, report: &mut Report) {
+        for (name, (times, file, line)) in states {
+            let note = if is_of(&self.states, &name) && !LACKING.contains(&name.as_str()) {
+                UNKNOWN
+            } else {
+                "halite-minion does not have it; stock minions with this module have it as before"
+            };
+            let note = places("used", times) + note;
+            let found = Finding::about(Verdict::Different, &file, &name, note).at(line);
+            report.findings.push(found);
+        }
+    }
+
     fn uses(&self, tree: Tree, functions: Uses, report: &mut Report) {
         for (name, (times, file, line)) in functions {
             let times = places("called", times);
@@ -203,9 +217,10 @@ impl TreeChecker {
                     Verdict::NeedsAction,
                     "templates of the pillar cannot call it on halite's master",
                 ),
+                Tree::States if is_of(&self.functions, &name) => (Verdict::Different, UNKNOWN),
                 Tree::States => (
                     Verdict::Different,
-                    "stock minions have it as before; halite-minion does not",
+                    "halite-minion does not have it; stock minions with this module have it as before",
                 ),
             };
             let what = format!("salt['{name}']");
@@ -215,14 +230,21 @@ impl TreeChecker {
     }
 }
 
-/// The state functions that halite's minion lacks.
-fn lacking_states(states: Uses, report: &mut Report) {
-    for (name, (times, file, line)) in states {
-        let note = places("used", times)
-            + "stock minions have this state as before; halite-minion does not";
-        let found = Finding::about(Verdict::Different, &file, &name, note).at(line);
-        report.findings.push(found);
-    }
+/// State functions of stock 3008 that halite lacks, in modules that it has.
+const LACKING: [&str; 5] = [
+    "loop.until",
+    "ssh_pki.certificate_managed_ssh",
+    "ssh_pki.private_key_managed_ssh",
+    "x509.certificate_managed_ssh",
+    "x509.private_key_managed_ssh",
+];
+/// Of a module that halite has with all functions that it has in stock 3008.
+const UNKNOWN: &str = "neither halite-minion nor Salt 3008 has it: a misspelt name, an older Salt's, or a module of your own";
+
+/// Whether a function is of a module of these functions.
+fn is_of(functions: &HashSet<String>, name: &str) -> bool {
+    let module = name.split('.').next();
+    functions.iter().any(|one| one.split('.').next() == module)
 }
 
 /// How often something is used, if more than once.
