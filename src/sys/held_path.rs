@@ -6,7 +6,7 @@
 
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, readlinkat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
+use nix::sys::stat::{FileStat, Mode, SFlag, fstat, fstatat};
 use nix::sys::statfs::{PROC_SUPER_MAGIC, fstatfs};
 use nix::unistd::{Gid, Uid, fchownat};
 use std::ffi::OsString;
@@ -15,6 +15,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Links that are followed on the way to a path, as the kernel does.
 const MOST_LINKS: usize = 40;
@@ -51,21 +52,14 @@ impl HeldPath {
             [.., b'/'] | [.., b'/', b'.'] => LastLink::Follow,
             _ => last,
         };
-        let held = match last {
-            LastLink::Keep => without_links(path),
-            LastLink::Follow => None,
-        };
-        let (dir, name) = match held {
-            Some(held) => held,
+        let (dir, name) = match without_links(path, last) {
+            Some((dir, name)) => (dir, Some(name)),
             None => Walk::new(path)?.run(last)?,
         };
-        let handle = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
-        // Without /proc, as in some chroots, the path itself has to do.
-        let there = handle.exists();
-        let path = match (&name, there) {
-            (_, false) => path.to_owned(),
-            (Some(name), true) => handle.join(name),
-            (None, true) => handle,
+        let path = match (&name, by_handle(&dir)) {
+            (_, None) => path.to_owned(),
+            (Some(name), Some(handle)) => handle.join(name),
+            (None, Some(handle)) => handle,
         };
         Ok(HeldPath { dir, name, path })
     }
@@ -153,15 +147,22 @@ impl FileHandle {
     /// # Errors
     /// Any I/O error; `EOPNOTSUPP` for a link.
     pub fn set_mode(&self, mode: u32) -> io::Result<()> {
-        let handle = PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
-        let path = if handle.exists() { &handle } else { &self.path };
+        let path = by_handle(&self.file);
+        let path = path.as_deref().unwrap_or(&self.path);
         std::fs::set_permissions(path, Permissions::from_mode(mode & 0o7777))
     }
 }
 
-/// The directory of a path, by one call of the kernel; nothing if a link is on the way, the path has no last name, or the
+/// The path that leads through an open handle; nothing without /proc, as in some chroots: then names have to do.
+fn by_handle(handle: &impl AsRawFd) -> Option<PathBuf> {
+    static HAS_PROC: OnceLock<bool> = OnceLock::new();
+    let has_proc = *HAS_PROC.get_or_init(|| Path::new("/proc/self/fd").is_dir());
+    has_proc.then(|| PathBuf::from(format!("/proc/self/fd/{}", handle.as_raw_fd())))
+}
+
+/// The directory of a path, by one call of the kernel; nothing if a link is in the way, the path has no last name, or the
 /// kernel is too old.
-fn without_links(path: &Path) -> Option<(OwnedFd, Option<OsString>)> {
+fn without_links(path: &Path, last: LastLink) -> Option<(OwnedFd, OsString)> {
     let name = path.file_name()?;
     let dir = match path.parent()? {
         dir if dir.as_os_str().is_empty() => Path::new("."),
@@ -171,7 +172,11 @@ fn without_links(path: &Path) -> Option<(OwnedFd, Option<OsString>)> {
         .flags(HANDLE | OFlag::O_DIRECTORY)
         .resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
     let dir = openat2(AT_FDCWD, dir, how).ok()?;
-    Some((dir, Some(name.to_owned())))
+    let is_link = || {
+        let stat = fstatat(&dir, name, AtFlags::AT_SYMLINK_NOFOLLOW);
+        stat.is_ok_and(|stat| kind(&stat) == SFlag::S_IFLNK)
+    };
+    (last == LastLink::Keep || !is_link()).then(|| (dir, name.to_owned()))
 }
 
 /// A link that was followed and has to lead to something of its owner.

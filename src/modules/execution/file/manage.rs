@@ -9,7 +9,7 @@ use super::diff::{self, IgnoredChanges};
 use super::meta;
 use super::os::{self, TempFile};
 use super::paths::{self, expanduser};
-use super::perms::{Perms, check_perms, has_changes, is_test};
+use super::perms::{Perms, check_more_perms, has_changes, is_test};
 use super::source::{self, Signature};
 use super::sums;
 use super::tree::{self, NewNodeArgs};
@@ -288,8 +288,7 @@ impl ManageRun<'_> {
             self.commit(call, &sfn, &name)?;
             self.change("diff", "Replace symbolic link with regular file");
         }
-        let ret = std::mem::take(&mut self.ret);
-        (self.ret, _) = check_perms(call, &self.name, Some(ret), &self.perms)?;
+        check_more_perms(call, &self.name, &mut self.ret, &self.perms)?;
         if has_changes(&self.ret) {
             self.ret
                 .set("comment", format!("File {} updated", self.name));
@@ -455,12 +454,11 @@ impl ManageRun<'_> {
             let mode = (0o777 ^ os::umask()) & 0o666;
             self.perms.mode = format!("0o{mode:o}").into();
         }
-        let ret = std::mem::take(&mut self.ret);
         let perms = Perms {
             follow_symlinks: false,
             ..self.perms.clone()
         };
-        (self.ret, _) = check_perms(call, &name, Some(ret), &perms)?;
+        check_more_perms(call, &name, &mut self.ret, &perms)?;
         let changed = has_changes(&self.ret);
         if !self.ret.get("comment").is_some_and(Value::truthy) {
             self.ret.set("comment", format!("File {name} updated"));

@@ -83,14 +83,29 @@ pub fn check_perms(
     let Some(mut ret) = ret.filter(|r| !r.is_empty()) else {
         let name = expanduser(name);
         let mut ret = map! {"name" => name.as_str(), "changes" => Map::new(), "comment" => Value::Array(vec![]), "result" => true};
-        let perms = set_perms(call, &name, &mut ret, "".into(), want)?;
-        return Ok((ret, perms));
+        let done = set_perms(call, &name, &mut ret, "".into(), want)?;
+        return Ok((ret, previous(done, want)));
     };
-    let perms = check_more_perms(call, name, &mut ret, want)?;
-    Ok((ret, perms))
+    let done = check_more(call, name, &mut ret, want)?;
+    Ok((ret, previous(done, want)))
 }
 
-/// Like [`check_perms`]; a state return that a fault has interrupted can go on with other files.
+/// The second answer of [`check_perms`].
+fn previous((cur, changed): (Stats, Map), want: &Perms) -> Map {
+    let is_int = |v: &Value| matches!(v, Value::Int(_) | Value::Bool(_));
+    let mut perms = map! {
+        "luser" => if is_int(&want.user) { cur.uid.into() } else { cur.user() },
+        "lgroup" => if is_int(&want.group) { cur.gid.into() } else { cur.group() },
+        "lmode" => cur.mode.as_str(),
+    };
+    for (key, value) in changed.iter() {
+        perms.set(python::str(key), value.clone());
+    }
+    perms
+}
+
+/// Like [`check_perms`], without the previous values; a state return that a fault has interrupted can go on with other
+/// files.
 ///
 /// # Errors
 /// Those of [`check_perms`].
@@ -99,7 +114,16 @@ pub fn check_more_perms(
     name: &str,
     ret: &mut Map,
     want: &Perms,
-) -> Result<Map> {
+) -> Result<()> {
+    check_more(call, name, ret, want).map(drop)
+}
+
+fn check_more(
+    call: &mut Call<'_>,
+    name: &str,
+    ret: &mut Map,
+    want: &Perms,
+) -> Result<(Stats, Map)> {
     let Some(before) = ret.get("comment").cloned() else {
         return Err(CallError::raised("KeyError", "'comment'"));
     };
@@ -111,13 +135,14 @@ pub fn check_more_perms(
     done
 }
 
+/// Returns what was there and what has been changed.
 fn set_perms(
     call: &mut Call<'_>,
     name: &str,
     ret: &mut Map,
     before: Value,
     want: &Perms,
-) -> Result<Map> {
+) -> Result<(Stats, Map)> {
     let mode = os::normalize_mode(&want.mode);
     let file = open(name, want.follow_symlinks)?;
     let stats = || -> Result<Stats> {
@@ -125,12 +150,7 @@ fn set_perms(
         Ok(Stats::of(meta, name.to_owned(), want.follow_symlinks))
     };
     let cur = stats()?;
-    let is_int = |v: &Value| matches!(v, Value::Int(_) | Value::Bool(_));
-    let mut perms = map! {
-        "luser" => if is_int(&want.user) { cur.uid.into() } else { cur.user() },
-        "lgroup" => if is_int(&want.group) { cur.gid.into() } else { cur.group() },
-        "lmode" => cur.mode.as_str(),
-    };
+    let mut perms = Map::new();
     let whole = want.follow_symlinks || !cur.is_link();
     change_owner(call, &file, name, ret, &mut perms, &cur, want)?;
     if let Some(mode) = mode.as_deref()
@@ -162,7 +182,7 @@ fn set_perms(
         change_selinux(call, name, ret, &want.selinux)?;
     }
     finish(call, ret, before);
-    Ok(perms)
+    Ok((cur, perms))
 }
 
 /// The file whose permissions are meant: where links are followed and one leads nowhere, the link itself.
