@@ -6,7 +6,7 @@ use super::codec::{self, Codec};
 use super::os;
 use super::paths::{self, expanduser};
 use super::perms::{Perms, check_perms};
-use super::{diff, pattern};
+use super::{diff, pattern, text};
 use halite_wire::{Value, pylines};
 
 /// The arguments of `file.blockreplace`.
@@ -182,7 +182,7 @@ pub fn blockreplace(call: &mut Call<'_>, block: &BlockArgs) -> Result {
         return os::invocation(format!("File not found: {path}"));
     }
     let codec = codec::guess(&path);
-    if os::is_binary_file(&path) && codec.is_none() {
+    if text::is_binary_file(&path) && codec.is_none() {
         return os::invocation(format!(
             "Cannot perform string replacements on a binary file: {path}"
         ));

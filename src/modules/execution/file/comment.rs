@@ -6,7 +6,7 @@ use super::os;
 use super::paths::{self, expanduser};
 use super::perms::{Perms, check_perms};
 use super::replace::{copy, suffix};
-use super::{diff, pattern};
+use super::{diff, pattern, text};
 use halite_wire::pylines;
 
 /// Comments or uncomments matching lines; returns a diff of them, or false.
@@ -33,7 +33,7 @@ pub fn comment_line(
     if !paths::is_file(&path) {
         return os::invocation(format!("File not found: {path}"));
     }
-    if !os::is_text(&path) {
+    if !text::is_text(&path) {
         return os::invocation(format!(
             "Cannot perform string replacements on a binary file: {path}"
         ));

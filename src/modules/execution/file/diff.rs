@@ -3,7 +3,7 @@
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
 use super::os;
-use super::source;
+use super::{source, text};
 use halite_wire::map;
 use halite_wire::{Map, Value, difflib, pylines, pytext};
 
@@ -197,7 +197,7 @@ pub fn get_diff(call: &mut Call<'_>, files: [&str; 2], how: &DiffOptions) -> Res
     if !how.show_changes {
         return Ok(bare("<show_changes=False>"));
     }
-    let first = |data: &[u8]| os::is_binary(&data[..data.len().min(512)]);
+    let first = |data: &[u8]| text::is_binary(&data[..data.len().min(512)]);
     match (first(&data[0]), first(&data[1])) {
         (false, false) => {}
         (true, true) => return Ok(bare("Replace binary file")),

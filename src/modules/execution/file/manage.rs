@@ -25,6 +25,8 @@ pub struct ManageArgs {
     pub name: String,
     /// A local file with the content; empty if not fetched yet.
     pub sfn: String,
+    /// The content, if it was rendered and is in no file.
+    pub text: Option<String>,
     /// Where the content comes from.
     pub source: Value,
     /// The hash of the content.
@@ -117,6 +119,9 @@ pub fn manage_file(call: &mut Call<'_>, m: &ManageArgs, ret: Option<Map>) -> Res
             run.new_file(call)
         }
     })();
+    if m.text.is_some() {
+        source::clean_tmp(call, &run.sfn);
+    }
     match done {
         Ok(()) | Err(EarlyReturn::Done) => Ok(run.ret),
         Err(EarlyReturn::Raised(fault)) => Err(fault),
@@ -145,6 +150,10 @@ impl ManageRun<'_> {
         if !self.sfn.is_empty() {
             return Ok(());
         }
+        if let Some(text) = &self.m.text {
+            self.sfn = TempFile::with(text.as_bytes())?.persist();
+            return Ok(());
+        }
         let url = python::str(&self.m.source);
         match source::cache_file(call, &url, &self.m.saltenv, with)? {
             Some(found) => {
@@ -170,7 +179,7 @@ impl ManageRun<'_> {
         let Some(url) = self.source() else {
             return Ok(());
         };
-        if self.sfn.is_empty() {
+        if self.sfn.is_empty() && self.m.text.is_none() {
             self.fetch(call, map! {"verify_ssl" => self.m.verify_ssl.clone()})?;
             let kind = self.hash_type(call);
             self.sum = Some(FileHash::new(sums::get_hash(&self.sfn, &kind)?, kind));
@@ -483,6 +492,7 @@ pub fn manage_file_function(call: &mut Call<'_>) -> Result {
     let request = ManageArgs {
         name: text("name"),
         sfn: text("sfn"),
+        text: None,
         source: arg("source"),
         source_sum: FileHash::from_value(call.arg("source_sum")),
         perms: meta::perms_of(call),

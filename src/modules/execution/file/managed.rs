@@ -6,7 +6,7 @@ use super::diff::IgnoredChanges;
 use super::os::{self, TempFile};
 use super::paths;
 use super::source::{self, REMOTE_PROTOS, Signature, VALID_PROTOS, urlparse};
-use super::sums;
+use super::{sums, text};
 use crate::execution::templates;
 use crate::files::{FileHash, url};
 use crate::render;
@@ -52,6 +52,8 @@ pub struct GetManagedArgs {
     pub ignore: IgnoredChanges,
     /// More template variables.
     pub kwargs: Map,
+    /// Leave rendered content in memory: most files have it already.
+    pub in_memory: bool,
 }
 
 impl GetManagedArgs {
@@ -96,6 +98,7 @@ impl GetManagedArgs {
             signature,
             ignore: IgnoredChanges::from_call(call),
             kwargs: call.bound.kwargs.clone(),
+            in_memory: false,
         }
     }
 }
@@ -105,6 +108,8 @@ impl GetManagedArgs {
 pub struct ManagedContent {
     /// A local file; empty if not fetched yet.
     pub sfn: String,
+    /// The content, if it was rendered and is in no file (`in_memory`).
+    pub text: Option<String>,
     /// The hash of the content.
     pub sum: Option<FileHash>,
     /// The error message; empty if none.
@@ -114,6 +119,7 @@ pub struct ManagedContent {
 fn failed(sfn: &str, comment: String) -> Result<ManagedContent> {
     Ok(ManagedContent {
         sfn: sfn.to_owned(),
+        text: None,
         sum: None,
         comment,
     })
@@ -286,7 +292,7 @@ fn rendered(
     }
     let data = os::read(&out.sfn)?;
     let Ok(text) = String::from_utf8(data) else {
-        if os::is_binary_file(&out.sfn) {
+        if text::is_binary_file(&out.sfn) {
             // Stock uses non-text as it is.
             out.sum = Some(FileHash::new(sums::get_hash(&out.sfn, "sha256")?, "sha256"));
             return Ok(out);
@@ -312,8 +318,13 @@ fn rendered(
     match templates::template(call.ctx, &request)? {
         Ok(text) => {
             source::clean_tmp(call, &out.sfn);
-            out.sfn = TempFile::with(text.as_bytes())?.persist();
             out.sum = Some(FileHash::of_text(&text));
+            if g.in_memory {
+                out.sfn.clear();
+                out.text = Some(text);
+            } else {
+                out.sfn = TempFile::with(text.as_bytes())?.persist();
+            }
             Ok(out)
         }
         Err(text) => {

@@ -29,6 +29,7 @@ mod selinux;
 mod source;
 mod stat;
 mod sums;
+mod text;
 mod tree;
 mod users;
 

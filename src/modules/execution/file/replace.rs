@@ -6,7 +6,7 @@ use super::codec::Codec;
 use super::os::{self, TempFile};
 use super::paths::{self, expanduser};
 use super::perms::{Perms, check_perms};
-use super::{diff, pattern};
+use super::{diff, pattern, text};
 use halite_target::{RegexTemplate, regex_escape};
 use halite_wire::{Value, pylines};
 
@@ -110,7 +110,7 @@ pub fn replace(call: &mut Call<'_>, r: &ReplaceArgs) -> Result {
             os::invocation(format!("File not found: {path}"))
         };
     }
-    if r.encoding.is_none() && !os::is_text(&path) {
+    if r.encoding.is_none() && !text::is_text(&path) {
         return os::invocation(format!(
             "Cannot perform string replacements on a binary file: {path}"
         ));

@@ -238,6 +238,7 @@ impl Managed {
                     comments: arg("ignore_comment_characters"),
                 },
                 kwargs: template_keywords(s),
+                in_memory: false,
             },
             perms,
             keep_mode,
@@ -448,7 +449,13 @@ impl Managed {
 
     fn manage(&self, s: &mut State<'_, '_>) -> Step {
         let found = if self.contents.is_nil() {
-            get_managed(s.call, &self.get)
+            // A command checks a file.
+            let in_memory = self.check.command.is_empty();
+            let get = GetManaged {
+                in_memory,
+                ..self.get.clone()
+            };
+            get_managed(s.call, &get)
         } else {
             Ok(ManagedContent::default())
         };
@@ -457,10 +464,11 @@ impl Managed {
             Ok(found) => return fail(format!("Unable to manage file: {}", found.comment)),
             Err(fault) => return fail(format!("Unable to manage file: {}", fault.message())),
         };
-        let cached = found.sfn.clone();
+        let (cached, is_rendered) = (found.sfn.clone(), found.text.is_some());
         let mut request = ManageArgs {
             name: self.name.clone(),
             sfn: found.sfn,
+            text: found.text,
             source: self.get.source.clone(),
             source_sum: found.sum,
             perms: self.perms.clone(),
@@ -499,7 +507,7 @@ impl Managed {
         }
         let done = manage_file(s.call, &request, None);
         clean_tmp(s.call, &cached);
-        if !self.keep_source {
+        if !self.keep_source && !is_rendered {
             self.forget(s, &cached)?;
         }
         match done {
