@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 
 /// Links that are followed on the way to a path, as the kernel does.
 const MOST_LINKS: usize = 40;
-const HANDLE: OFlag = OFlag::O_PATH
+pub(crate) const HANDLE: OFlag = OFlag::O_PATH
     .union(OFlag::O_NOFOLLOW)
     .union(OFlag::O_CLOEXEC);
 
@@ -54,7 +54,7 @@ impl HeldPath {
         };
         let (dir, name) = match without_links(path, last) {
             Some((dir, name)) => (dir, Some(name)),
-            None => Walk::new(path)?.run(last)?,
+            None => Walk::new(path, LinkRule::OfAnyToItsOwn)?.run(last)?,
         };
         let path = match (&name, by_handle(&dir)) {
             (_, None) => path.to_owned(),
@@ -179,6 +179,27 @@ fn without_links(path: &Path, last: LastLink) -> Option<(OwnedFd, OsString)> {
     (last == LastLink::Keep || !is_link()).then(|| (dir, name.to_owned()))
 }
 
+/// Handle of the file at `path`, on the way to which only links of root are followed, the last one as well.
+///
+/// # Errors
+/// The path leads through a link that root does not own, or any I/O error.
+pub(crate) fn handle_by_links_of_root(path: &Path) -> io::Result<OwnedFd> {
+    let (dir, name) = Walk::new(path, LinkRule::OfRoot)?.run(LastLink::Follow)?;
+    Ok(match name {
+        Some(name) => openat(&dir, name.as_os_str(), HANDLE, Mode::empty())?,
+        None => dir,
+    })
+}
+
+/// Which links are followed.
+#[derive(Clone, Copy)]
+enum LinkRule {
+    /// Those of root that have no second name.
+    OfRoot,
+    /// Those of root and of this process's account, and others to what their owner owns.
+    OfAnyToItsOwn,
+}
+
 /// A link that was followed and has to lead to something of its owner.
 struct Followed {
     owner: u32,
@@ -190,6 +211,7 @@ struct Followed {
 /// A lookup, one name at a time.
 struct Walk<'a> {
     path: &'a Path,
+    rule: LinkRule,
     at: OwnedFd,
     /// Names that are left, the next one last.
     left: Vec<OsString>,
@@ -198,9 +220,10 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(path: &'a Path) -> io::Result<Walk<'a>> {
+    fn new(path: &'a Path, rule: LinkRule) -> io::Result<Walk<'a>> {
         Ok(Walk {
             path,
+            rule,
             at: openat(AT_FDCWD, ".", HANDLE | OFlag::O_DIRECTORY, Mode::empty())?,
             left: names(path),
             links: 0,
@@ -243,18 +266,31 @@ impl<'a> Walk<'a> {
         if self.links > MOST_LINKS {
             return Err(Errno::ELOOP.into());
         }
-        if stat.st_uid != 0 && stat.st_uid != nix::unistd::geteuid().as_raw() {
-            self.followed.push(Followed {
-                owner: stat.st_uid,
-                left: self.left.len(),
-                name: name.clone(),
-            });
-        }
-        // Links such as /proc/1/root lead elsewhere than their text says.
-        if fstatfs(link)?.filesystem_type() == PROC_SUPER_MAGIC && name != "self" {
-            let through = OFlag::O_PATH | OFlag::O_CLOEXEC;
-            self.at = openat(&self.at, name.as_os_str(), through, Mode::empty())?;
-            return self.check(&fstat(&self.at)?);
+        match self.rule {
+            LinkRule::OfRoot => {
+                if stat.st_uid != 0 || stat.st_nlink != 1 {
+                    return Err(io::Error::other(format!(
+                        "{} leads through the link {}, which root does not own and does not follow",
+                        self.path.display(),
+                        name.display()
+                    )));
+                }
+            }
+            LinkRule::OfAnyToItsOwn => {
+                if stat.st_uid != 0 && stat.st_uid != nix::unistd::geteuid().as_raw() {
+                    self.followed.push(Followed {
+                        owner: stat.st_uid,
+                        left: self.left.len(),
+                        name: name.clone(),
+                    });
+                }
+                // Links such as /proc/1/root lead elsewhere than their text says.
+                if fstatfs(link)?.filesystem_type() == PROC_SUPER_MAGIC && name != "self" {
+                    let through = OFlag::O_PATH | OFlag::O_CLOEXEC;
+                    self.at = openat(&self.at, name.as_os_str(), through, Mode::empty())?;
+                    return self.check(&fstat(&self.at)?);
+                }
+            }
         }
         self.left.extend(names(Path::new(&readlinkat(link, "")?)));
         Ok(())
@@ -277,7 +313,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn kind(stat: &FileStat) -> SFlag {
+/// The type of a file.
+pub(crate) fn kind(stat: &FileStat) -> SFlag {
     SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits())
 }
 

@@ -4,22 +4,18 @@
 //! through its own handle. On the way to the top of a tree, only root's links are followed; below it, none. Only
 //! directories and regular files with one link change their owner: a second link may be to a file outside.
 
+use crate::held_path::{HANDLE, handle_by_links_of_root, kind};
 use nix::errno::Errno;
-use nix::fcntl::{AtFlags, OFlag, open, openat, readlinkat};
-use nix::sys::stat::{FileStat, Mode, SFlag, fstat};
+use nix::fcntl::{AtFlags, openat};
+use nix::sys::stat::{Mode, SFlag, fstat};
 use nix::unistd::{Gid, Uid, User, fchownat};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::{Component, Path};
+use std::path::Path;
 
 /// Deepest level of directories that is visited.
 const DEEPEST: usize = 32;
-/// Links that are followed on the way to a path, as the kernel does.
-const MOST_LINKS: usize = 40;
-const HANDLE: OFlag = OFlag::O_PATH
-    .union(OFlag::O_NOFOLLOW)
-    .union(OFlag::O_CLOEXEC);
 
 /// Gives the directory or regular file at `path` to the account `name`, unless it has it already. Does nothing
 /// if there is no such account, or for another kind of file.
@@ -28,7 +24,7 @@ const HANDLE: OFlag = OFlag::O_PATH
 /// The path leads through a link that root does not own, or any I/O error.
 pub fn chown(path: &Path, name: &str) -> io::Result<()> {
     if let Some(account) = User::from_name(name)? {
-        give(&walk(path)?, path, &account)?;
+        give(&handle_by_links_of_root(path)?, path, &account)?;
     }
     Ok(())
 }
@@ -41,7 +37,7 @@ pub fn chown_tree(path: &Path, name: &str, spared: &[&str]) -> io::Result<()> {
     let Some(account) = User::from_name(name)? else {
         return Ok(());
     };
-    let top = walk(path)?;
+    let top = handle_by_links_of_root(path)?;
     if give(&top, path, &account)? {
         below(&top, path, &account, spared, 0)?;
     }
@@ -63,7 +59,7 @@ pub fn give_to(path: &Path, user: Option<u32>, group: Option<u32>) -> io::Result
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
         )
     };
-    let dir = match walk(parent) {
+    let dir = match handle_by_links_of_root(parent) {
         Err(e) if absent(&e) => return Ok(false),
         dir => dir?,
     };
@@ -78,50 +74,6 @@ pub fn give_to(path: &Path, user: Option<u32>, group: Option<u32>) -> io::Result
     let (user, group) = (user.map(Uid::from_raw), group.map(Gid::from_raw));
     fchownat(&file, "", user, group, AtFlags::AT_EMPTY_PATH)?;
     Ok(true)
-}
-
-/// Handle of the file at `path`, after following links of root.
-fn walk(path: &Path) -> io::Result<OwnedFd> {
-    let absolute = std::path::absolute(path)?;
-    let root = || open("/", HANDLE, Mode::empty());
-    let mut at = root()?;
-    let mut ahead: Vec<OsString> = reversed(&absolute);
-    let mut links = 0;
-    while let Some(name) = ahead.pop() {
-        if name == "/" {
-            at = root()?;
-            continue;
-        }
-        let next = openat(&at, name.as_os_str(), HANDLE, Mode::empty())?;
-        let stat = fstat(&next)?;
-        if kind(&stat) != SFlag::S_IFLNK {
-            at = next;
-            continue;
-        }
-        links += 1;
-        if links > MOST_LINKS {
-            return Err(Errno::ELOOP.into());
-        }
-        if stat.st_uid != 0 || stat.st_nlink != 1 {
-            return Err(io::Error::other(format!(
-                "{} leads through the link {}, which root does not own and does not follow",
-                path.display(),
-                name.display()
-            )));
-        }
-        ahead.extend(reversed(Path::new(&readlinkat(&next, "")?)));
-    }
-    Ok(at)
-}
-
-/// The components of a path, the last one first.
-fn reversed(path: &Path) -> Vec<OsString> {
-    let names = path.components().filter(|c| *c != Component::CurDir);
-    names.rev().map(|c| c.as_os_str().to_owned()).collect()
-}
-
-fn kind(stat: &FileStat) -> SFlag {
-    SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits())
 }
 
 /// Gives an open file to the account; returns whether it is a directory.

@@ -161,8 +161,8 @@ pub fn read_file(path: &str) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::other(format!("{path} is not valid UTF-8")))
 }
 
-/// Gives an open file the owner, mode and extended attributes of another. Not by its name: whoever may write to its directory could put
-/// a link there.
+/// Gives an open file the owner, mode and extended attributes of another. Not by its name: whoever may write to its
+/// directory could put a link there.
 ///
 /// # Errors
 /// System errors.

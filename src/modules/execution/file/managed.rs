@@ -52,8 +52,6 @@ pub struct GetManagedArgs {
     pub ignore: IgnoredChanges,
     /// More template variables.
     pub kwargs: Map,
-    /// Leave rendered content in memory: most files have it already.
-    pub in_memory: bool,
 }
 
 impl GetManagedArgs {
@@ -98,7 +96,6 @@ impl GetManagedArgs {
             signature,
             ignore: IgnoredChanges::from_call(call),
             kwargs: call.bound.kwargs.clone(),
-            in_memory: false,
         }
     }
 }
@@ -108,7 +105,7 @@ impl GetManagedArgs {
 pub struct ManagedContent {
     /// A local file; empty if not fetched yet.
     pub sfn: String,
-    /// The content, if it was rendered and is in no file (`in_memory`).
+    /// The content, if it was rendered and is in no file ([`get_managed_text`]).
     pub text: Option<String>,
     /// The hash of the content.
     pub sum: Option<FileHash>,
@@ -130,6 +127,18 @@ fn failed(sfn: &str, comment: String) -> Result<ManagedContent> {
 /// # Errors
 /// Rendering fails, or the source is the file itself.
 pub fn get_managed(call: &mut Call<'_>, g: &GetManagedArgs) -> Result<ManagedContent> {
+    let mut out = get_managed_text(call, g)?;
+    if let Some(text) = out.text.take() {
+        out.sfn = TempFile::with(text.as_bytes())?.persist();
+    }
+    Ok(out)
+}
+
+/// Like [`get_managed`], but rendered content stays in memory: most files have it already.
+///
+/// # Errors
+/// Those of [`get_managed`].
+pub fn get_managed_text(call: &mut Call<'_>, g: &GetManagedArgs) -> Result<ManagedContent> {
     let mut out = ManagedContent::default();
     if !g.source.truthy() {
         return Ok(out);
@@ -319,12 +328,8 @@ fn rendered(
         Ok(text) => {
             source::clean_tmp(call, &out.sfn);
             out.sum = Some(FileHash::of_text(&text));
-            if g.in_memory {
-                out.sfn.clear();
-                out.text = Some(text);
-            } else {
-                out.sfn = TempFile::with(text.as_bytes())?.persist();
-            }
+            out.sfn.clear();
+            out.text = Some(text);
             Ok(out)
         }
         Err(text) => {

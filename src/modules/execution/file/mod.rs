@@ -47,7 +47,7 @@ pub use diff::{Diff, DiffOptions, IgnoredChanges, get_diff, unified as unified_d
 pub use line::{LineArgs, line};
 pub use links::{SymlinkOptions, symlink};
 pub use manage::{ManageArgs, manage_file};
-pub use managed::{GetManagedArgs as GetManaged, ManagedContent, get_managed};
+pub use managed::{GetManagedArgs as GetManaged, ManagedContent, get_managed, get_managed_text};
 pub use meta::{
     Changes, CheckArgs as CheckManaged, MetaArgs as FileMeta, check_file_meta,
     check_managed_changes,

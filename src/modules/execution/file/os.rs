@@ -4,7 +4,7 @@ use super::super::command_helpers::take_after;
 use super::super::{CallError, python};
 use super::paths;
 use crate::execution::declare::Result;
-use halite_sys::held_path::{HeldPath, LastLink};
+use halite_sys::held_path::{FileHandle, HeldPath, LastLink};
 use halite_sys::safe_open::open_finite;
 use halite_wire::Value;
 use nix::errno::Errno;
@@ -132,6 +132,14 @@ pub fn decoded(bytes: Vec<u8>) -> Result<String> {
 /// Those of [`HeldPath::of`].
 pub fn held(path: &str) -> Result<HeldPath> {
     HeldPath::of(path.as_ref(), LastLink::Keep).map_err(|e| fault(&e, path))
+}
+
+/// A handle of a file, to examine and change it.
+///
+/// # Errors
+/// Those of [`HeldPath::of`], or there is none.
+pub fn handle(path: &str, last: LastLink) -> io::Result<FileHandle> {
+    HeldPath::of(path.as_ref(), last)?.handle()
 }
 
 /// Opens a file for a change, through links.
@@ -506,8 +514,8 @@ pub fn octal(text: &str) -> Option<u32> {
 /// # Errors
 /// As in Python.
 pub fn chmod(path: &str, mode: u32) -> Result<()> {
-    let held = HeldPath::of(path.as_ref(), LastLink::Follow);
-    held.and_then(|held| held.handle()?.set_mode(mode))
+    handle(path, LastLink::Follow)
+        .and_then(|file| file.set_mode(mode))
         .map_err(|e| fault(&e, path))
 }
 

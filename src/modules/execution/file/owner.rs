@@ -6,7 +6,7 @@ use super::os;
 use super::paths::{self, expanduser};
 use super::stat;
 use super::users::{group_to_gid, user_to_uid};
-use halite_sys::held_path::{FileHandle, HeldPath, LastLink};
+use halite_sys::held_path::{FileHandle, LastLink};
 use halite_wire::Value;
 
 /// Both ids, and an error text for invalid names.
@@ -50,20 +50,27 @@ fn id(number: Option<i64>, what: &str) -> Result<Option<u32>> {
 pub fn chown(path: &str, user: &Value, group: &Value) -> Result<Option<String>> {
     let path = expanduser(path);
     if paths::exists(&path) {
-        let file = handle(&path, LastLink::Follow).map_err(|e| os::fault(&e, &path))?;
+        let file = os::handle(&path, LastLink::Follow).map_err(|e| os::fault(&e, &path))?;
         return chown_file(&file, &path, user, group);
     }
     let (uid, gid, mut err) = owners(user, group);
     let ids = (id(uid, "uid")?, id(gid, "gid")?);
-    if handle(&path, LastLink::Keep).is_ok_and(|link| link.chown(ids.0, ids.1).is_ok()) {
+    if os::handle(&path, LastLink::Keep).is_ok_and(|link| link.chown(ids.0, ids.1).is_ok()) {
         return Ok(None);
     }
     err.push_str("File not found");
     Ok(Some(err))
 }
 
-fn handle(path: &str, last: LastLink) -> std::io::Result<FileHandle> {
-    HeldPath::of(path.as_ref(), last)?.handle()
+fn set_owner(
+    file: &FileHandle,
+    path: &str,
+    uid: Option<i64>,
+    gid: Option<i64>,
+) -> Result<Option<String>> {
+    file.chown(id(uid, "uid")?, id(gid, "gid")?)
+        .map_err(|e| os::fault(&e, path))?;
+    Ok(None)
 }
 
 /// Like [`chown`], for an open file.
@@ -80,9 +87,7 @@ pub fn chown_file(
     if !err.is_empty() {
         return Ok(Some(err));
     }
-    file.chown(id(uid, "uid")?, id(gid, "gid")?)
-        .map_err(|e| os::fault(&e, path))?;
-    Ok(None)
+    set_owner(file, path, uid, gid)
 }
 
 /// Like [`chown`], for a link itself (`file.lchown`).
@@ -91,7 +96,7 @@ pub fn chown_file(
 /// System errors, or unknown names.
 pub fn lchown(path: &str, user: &Value, group: &Value) -> Result<Option<String>> {
     let path = expanduser(path);
-    let link = handle(&path, LastLink::Keep).map_err(|e| os::fault(&e, &path))?;
+    let link = os::handle(&path, LastLink::Keep).map_err(|e| os::fault(&e, &path))?;
     lchown_file(&link, &path, user, group)
 }
 
@@ -106,9 +111,7 @@ pub fn lchown_file(
     group: &Value,
 ) -> Result<Option<String>> {
     let (uid, gid, _) = owners(user, group);
-    link.chown(id(uid, "uid")?, id(gid, "gid")?)
-        .map_err(|e| os::fault(&e, path))?;
-    Ok(None)
+    set_owner(link, path, uid, gid)
 }
 
 fn path(call: &Call<'_>) -> String {

@@ -6,7 +6,7 @@ use super::os;
 use super::paths::{self, expanduser};
 use super::stat::Stats;
 use super::{attrs, owner, selinux};
-use halite_sys::held_path::{FileHandle, HeldPath, LastLink};
+use halite_sys::held_path::{FileHandle, LastLink};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::io::ErrorKind;
@@ -86,7 +86,7 @@ pub fn check_perms(
         let done = set_perms(call, &name, &mut ret, "".into(), want)?;
         return Ok((ret, previous(done, want)));
     };
-    let done = check_more(call, name, &mut ret, want)?;
+    let done = check_more_perms(call, name, &mut ret, want)?;
     Ok((ret, previous(done, want)))
 }
 
@@ -104,21 +104,12 @@ fn previous((cur, changed): (Stats, Map), want: &Perms) -> Map {
     perms
 }
 
-/// Like [`check_perms`], without the previous values; a state return that a fault has interrupted can go on with other
-/// files.
+/// Like [`check_perms`], with a state return that can go on with other files after a fault. Returns what was there and what
+/// has been changed, without looking up names.
 ///
 /// # Errors
 /// Those of [`check_perms`].
 pub fn check_more_perms(
-    call: &mut Call<'_>,
-    name: &str,
-    ret: &mut Map,
-    want: &Perms,
-) -> Result<()> {
-    check_more(call, name, ret, want).map(drop)
-}
-
-fn check_more(
     call: &mut Call<'_>,
     name: &str,
     ret: &mut Map,
@@ -187,11 +178,14 @@ fn set_perms(
 
 /// The file whose permissions are meant: where links are followed and one leads nowhere, the link itself.
 fn open(name: &str, follow_symlinks: bool) -> Result<FileHandle> {
-    let at = |last| HeldPath::of(name.as_ref(), last)?.handle();
-    let opened = match at(LastLink::Follow) {
-        _ if !follow_symlinks => at(LastLink::Keep),
-        Err(e) if e.kind() == ErrorKind::NotFound => at(LastLink::Keep),
-        opened => opened,
+    let itself = || os::handle(name, LastLink::Keep);
+    let opened = if follow_symlinks {
+        os::handle(name, LastLink::Follow).or_else(|e| match e.kind() {
+            ErrorKind::NotFound => itself(),
+            _ => Err(e),
+        })
+    } else {
+        itself()
     };
     match opened {
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {

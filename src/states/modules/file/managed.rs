@@ -9,7 +9,7 @@ use halite_modules::execution::file::paths::{self, expanduser};
 use halite_modules::execution::file::{
     CheckManaged, GetManaged, IgnoredChanges, ManageArgs, ManagedContent, Perms, SelinuxContext,
     Signature, check_managed_changes, check_perms, clean_tmp, get_hash, get_managed,
-    get_source_sum, manage_file, source_list, urlparse,
+    get_managed_text, get_source_sum, manage_file, source_list, urlparse,
 };
 use halite_modules::execution::{CallError, python};
 use halite_wire::{Map, Value};
@@ -238,7 +238,6 @@ impl Managed {
                     comments: arg("ignore_comment_characters"),
                 },
                 kwargs: template_keywords(s),
-                in_memory: false,
             },
             perms,
             keep_mode,
@@ -448,16 +447,13 @@ impl Managed {
     }
 
     fn manage(&self, s: &mut State<'_, '_>) -> Step {
-        let found = if self.contents.is_nil() {
-            // A command checks a file.
-            let in_memory = self.check.command.is_empty();
-            let get = GetManaged {
-                in_memory,
-                ..self.get.clone()
-            };
-            get_managed(s.call, &get)
-        } else {
+        let found = if !self.contents.is_nil() {
             Ok(ManagedContent::default())
+        } else if self.check.command.is_empty() {
+            get_managed_text(s.call, &self.get)
+        } else {
+            // A command checks a file.
+            get_managed(s.call, &self.get)
         };
         let found = match found {
             Ok(found) if found.comment.is_empty() => found,
