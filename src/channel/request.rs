@@ -5,6 +5,7 @@
 use super::reply::{self, ReplyError};
 use super::session::Credentials;
 use super::signin::SignInConfig;
+use halite_crypto::Crypticle;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 
@@ -39,6 +40,19 @@ pub fn seal(
         terms.signing,
         &document,
     )
+}
+
+/// The first message on a publish port whose subscribers say who they are: the id, under the publication key
+/// (`salt/transport/tcp.py TCPPubClient`, reference `salt-transports.md` 1.2).
+pub fn claim(terms: &SignInConfig, credentials: &Credentials) -> Vec<u8> {
+    let load = halite_wire::map! {"id" => terms.id.as_str(), "tok" => terms.tok()};
+    let document = msgpack::encode_map(&load, Profile::Wire);
+    let envelope = halite_wire::map! {
+        "enc" => "aes",
+        "load" => Crypticle::new(&credentials.aes).dumps_raw(&document, None),
+        "version" => 3,
+    };
+    msgpack::encode_map(&envelope, Profile::Wire)
 }
 
 /// Decrypts the reply to a request.

@@ -30,6 +30,7 @@ impl Requester {
     /// A client of `url`; it connects when first used.
     pub fn new(config: &MinionConfig, url: &str) -> Requester {
         let options = RequesterOptions {
+            transport: config.transport,
             keepalive: keepalive(config),
             ipv6: config.ipv6 == Some(true),
         };
@@ -92,7 +93,7 @@ pub fn keepalive(config: &MinionConfig) -> KeepAlive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use halite_transport::front::{Received, RequestFront, ZmtpFront, ZmtpOptions};
+    use halite_transport::front::{Received, RequestFront, RequestOptions, RequestServer, Zmtp};
     use halite_transport::poll::Poller;
     use halite_transport::sockets::tcp_url;
     use std::sync::Arc;
@@ -105,7 +106,7 @@ mod tests {
         use std::sync::atomic::{AtomicBool, Ordering};
 
         signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::default()).unwrap();
-        let options = ZmtpOptions {
+        let options = RequestOptions {
             backlog: 10,
             max_message: 1000,
             ipv6: false,
@@ -114,7 +115,7 @@ mod tests {
             heartbeat: Duration::from_secs(3600),
             stalled: Duration::from_secs(3600),
         };
-        let mut server = ZmtpFront::bind("127.0.0.1", 0, &options).unwrap();
+        let mut server = RequestServer::<Zmtp>::bind("127.0.0.1", 0, &options).unwrap();
         let url = tcp_url("127.0.0.1", server.address().unwrap().port());
         let config = MinionConfig::from_map(Default::default(), std::path::Path::new("/")).unwrap();
         let mut requester = Requester::new(&config, &url);

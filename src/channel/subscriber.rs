@@ -2,13 +2,19 @@
 
 use super::interrupt::Stop;
 use super::publication::{BROADCAST, SYNDIC, topic};
+use super::request;
 use super::requester::keepalive;
-use super::session::chance;
+use super::session::{Credentials, Session, chance};
 use halite_config::MinionConfig;
 use halite_sys::exit::ExitError;
-use halite_transport::poll::Source;
+use halite_transport::poll::{Poller, Source};
 use halite_transport::sockets::{Context, SubOptions, SubSocket};
-use std::time::Duration;
+use halite_transport::stream::split;
+use halite_transport::tcp::Subscription;
+use halite_wire::Transport;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::{Duration, Instant};
 
 /// Largest publication, in bytes.
 const MAX_PUBLICATION: i64 = 256 << 20;
@@ -16,18 +22,31 @@ const MAX_PUBLICATION: i64 = 256 << 20;
 /// How long to wait for a new connection for publications.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A connection to a publish port, over one of the transports. It reconnects by itself.
+/// A connection to a publish port, over one of the transports.
 pub enum Subscriber {
-    /// A SUB socket of libzmq.
+    /// A SUB socket of libzmq. It reconnects by itself.
     ZeroMq(SubSocket),
+    /// `transport: tcp`; `Err` if there is no address to connect to. It does not reconnect: the keys under which it says who
+    /// it is may be outdated, so a new sign-in comes first.
+    Tcp(io::Result<Box<Subscription>>),
 }
 
 impl Subscriber {
-    /// Readable as long as [`Subscriber::receive`] would find something; for
+    /// Ready when [`Subscriber::receive`] has something to do; `None` after a connection was lost. For
     /// [`Poller`](halite_transport::poll::Poller).
-    pub fn source(&self) -> Source<'_> {
+    pub fn source(&self) -> Option<Source<'_>> {
         match self {
-            Subscriber::ZeroMq(socket) => socket.source(),
+            Subscriber::ZeroMq(socket) => Some(socket.source()),
+            Subscriber::Tcp(Ok(open)) => Some(open.source()),
+            Subscriber::Tcp(Err(_)) => None,
+        }
+    }
+
+    /// Whether [`Subscriber::receive`] would return something although its source is not ready.
+    pub fn has_waiting(&self) -> bool {
+        match self {
+            Subscriber::ZeroMq(_) => false,
+            Subscriber::Tcp(open) => open.as_ref().is_ok_and(|open| open.has_waiting()),
         }
     }
 
@@ -35,42 +54,127 @@ impl Subscriber {
     ///
     /// # Errors
     /// The socket failed.
-    pub fn receive(&self) -> Result<Option<Vec<Vec<u8>>>, ExitError> {
+    pub fn receive(&mut self) -> Result<Option<Vec<Vec<u8>>>, ExitError> {
         match self {
             Subscriber::ZeroMq(socket) => Ok(socket.receive()?),
+            Subscriber::Tcp(Ok(open)) => Ok(open.receive().map(|message| vec![message])),
+            Subscriber::Tcp(Err(_)) => Ok(None),
+        }
+    }
+
+    /// Why the connection is lost; then another must be made.
+    pub fn lost(&self) -> Option<&io::Error> {
+        match self {
+            Subscriber::ZeroMq(_) => None,
+            Subscriber::Tcp(Ok(open)) => open.lost(),
+            Subscriber::Tcp(Err(why)) => Some(why),
         }
     }
 }
 
-/// Connects to the publications at `url`, with Salt's socket options (reference `salt-protocol.md` 1.2). With `wait_until` it
+/// Connects to the publications at the address in `credentials`, with Salt's socket options (reference `salt-protocol.md` 1.2). With `wait_until` it
 /// waits until the handshake is complete or the process must stop: once we report ready, no job may be missed. If the
 /// master does not accept the connection in time, that is not an error; it is established later.
 ///
 /// # Errors
 /// The address is invalid, or no sockets are left.
 pub fn subscribe(
-    config: &MinionConfig,
+    session: &Session,
     context: &Context,
-    url: &str,
+    credentials: &Credentials,
     syndic: bool,
     wait_until: Option<&Stop>,
 ) -> Result<Subscriber, ExitError> {
+    let (config, url) = (session.config(), credentials.publish_url.as_str());
     let cannot = |e| ExitError::new(1, format!("cannot connect to {url}: {e}"));
-    let socket = SubSocket::new(context, &options(config, url, syndic)).map_err(cannot)?;
-    let connected = match wait_until {
-        None => socket.connect(url).map(|()| true),
-        Some(stop) => {
-            socket.connect_and_wait(context, url, PATIENCE, stop.source(), || stop.is_set())
+    let (subscriber, connected) = match config.transport {
+        Transport::ZeroMq => {
+            let socket = SubSocket::new(context, &options(config, url, syndic)).map_err(cannot)?;
+            let connected = match wait_until {
+                None => socket.connect(url).map(|()| true),
+                Some(stop) => {
+                    socket.connect_and_wait(context, url, PATIENCE, stop.source(), || stop.is_set())
+                }
+            };
+            (Subscriber::ZeroMq(socket), connected.map_err(cannot)?)
+        }
+        Transport::Tcp => {
+            let claim = request::claim(session.sign_in_config(), credentials);
+            let opened =
+                addresses(config, url).and_then(|all| connect(config, &all, &claim, wait_until));
+            match opened {
+                Ok((open, connected)) => (Subscriber::Tcp(Ok(Box::new(open))), connected),
+                Err(e) => (Subscriber::Tcp(Err(e)), false),
+            }
         }
     };
-    if !connected.map_err(cannot)? && !wait_until.is_some_and(Stop::is_set) {
-        log::warn!(
+    let waited = wait_until.is_some_and(|stop| !stop.is_set());
+    match subscriber.lost() {
+        Some(why) if waited => log::warn!(
+            "no connection to {url}: {why}; no jobs can be received. Is the port of the option publish_port open on the master and in firewalls? The minion will keep trying"
+        ),
+        None if waited && !connected => log::warn!(
             "no connection to {url} after {} s: no jobs can be received. Is the port of the option publish_port open on the master and in firewalls? The minion will keep trying",
             PATIENCE.as_secs()
-        );
+        ),
+        _ => log::debug!("receiving publications from {url}"),
     }
-    log::debug!("receiving publications from {url}");
-    Ok(Subscriber::ZeroMq(socket))
+    Ok(subscriber)
+}
+
+/// The addresses of a `tcp://` URL, the usual family first.
+fn addresses(config: &MinionConfig, url: &str) -> io::Result<Vec<SocketAddr>> {
+    let (host, port) = split(url, 0)?;
+    let mut all: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+    if config.ipv6 != Some(true) {
+        all.sort_by_key(SocketAddr::is_ipv6);
+    }
+    Ok(all)
+}
+
+/// Connects to the first of the addresses that accepts, and returns whether it has within [`PATIENCE`]. Without `wait_until`
+/// only the first is tried.
+fn connect(
+    config: &MinionConfig,
+    addresses: &[SocketAddr],
+    claim: &[u8],
+    wait_until: Option<&Stop>,
+) -> io::Result<(Subscription, bool)> {
+    let end = Instant::now() + PATIENCE;
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for (n, address) in (1u32..).zip(addresses) {
+        let mut open = match Subscription::open(*address, claim, keepalive(config)) {
+            Ok(open) => open,
+            Err(e) => {
+                last = e;
+                continue;
+            }
+        };
+        let Some(stop) = wait_until else {
+            return Ok((open, false));
+        };
+        let left = end.saturating_duration_since(Instant::now());
+        let share = left / (addresses.len() as u32 + 1).saturating_sub(n).max(1);
+        let until = Instant::now() + share;
+        while !open.is_ready() && !open.has_waiting() && open.lost().is_none() && !stop.is_set() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let mut poller = Poller::new();
+            poller.add(open.source());
+            poller.add(stop.source());
+            poller.wait(Some(left + Duration::from_millis(1)))?;
+            open.advance();
+        }
+        match open.lost() {
+            Some(e) => last = io::Error::new(e.kind(), e.to_string()),
+            None if open.is_ready() => return Ok((open, true)),
+            None if n as usize == addresses.len() || stop.is_set() => return Ok((open, false)),
+            None => last = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(last)
 }
 
 fn options(config: &MinionConfig, url: &str, syndic: bool) -> SubOptions {

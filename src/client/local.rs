@@ -142,13 +142,20 @@ pub struct LocalClient {
 impl LocalClient {
     /// A client that is not connected yet.
     pub fn new(config: MasterConfig) -> LocalClient {
-        let host = match config.interface.as_str() {
+        let ports = config.ports();
+        let ports = ports.first();
+        let interface = ports.map_or(&config.interface, |ports| &ports.interface);
+        let host = match interface.as_str() {
             "0.0.0.0" => "127.0.0.1",
             "::" => "::1",
             other => other,
         };
-        let requester =
-            Requester::new(&tcp_url(host, config.ret_port), RequesterOptions::default());
+        let port = ports.map_or(config.ret_port, |ports| ports.ret_port);
+        let options = RequesterOptions {
+            transport: config.transport,
+            ..RequesterOptions::default()
+        };
+        let requester = Requester::new(&tcp_url(host, port), options);
         LocalClient {
             user: calling_user(),
             credentials: None,

@@ -27,6 +27,7 @@ mod runtime;
 mod source;
 mod subset;
 mod table;
+mod transport;
 mod value;
 
 #[cfg(test)]
@@ -52,6 +53,7 @@ pub use returners::{Returner, Settings};
 pub use runtime::{ModuleLimits, OfferedRuntime, RUNTIME_OPTIONS, RuntimeConfig};
 pub use subset::{FileServerOptions, JinjaOptions, RenderOptions};
 pub use table::{OptionGroup, OptionInfo, Role};
+pub use transport::{Ports, Transports};
 pub use value::{Converted, OptionValue};
 
 use std::path::Path;

@@ -69,6 +69,9 @@ impl MasterConfig {
         // Gateways use the master's id, which is set by now.
         let unknown = c.check_gateways(&checks)?;
         c.warnings.extend(unknown);
+        c.read_ports(&checks)?;
+        c.warnings
+            .extend(super::transport::unknown_options(&c.transport_opts));
         let pools = c.read_pools(&checks)?;
         let longest = pools.iter().map(|p| p.name.len() + "workers-.ipc".len());
         let longest = longest

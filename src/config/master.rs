@@ -5,7 +5,8 @@ use super::kinds::{
     SaltSeries, TokenOverride,
 };
 use super::table::options;
-use halite_wire::Map;
+use super::transport::Transports;
+use halite_wire::{Map, Transport};
 use std::path::PathBuf;
 
 options! {
@@ -21,6 +22,14 @@ options! {
         publish_port: u16 = "4505";
         /// Port on which minions sign in, return results and fetch files.
         ret_port: u16 = "4506";
+        /// Protocol of both ports: `zeromq` or `tcp`. The minions must have the same, and the commands on this host use it.
+        transport: Transport = "zeromq";
+        /// Transports that are served besides `transport`, so that a fleet can move from one to another. The ports of the
+        /// first one are 100 higher than `publish_port` and `ret_port`.
+        transports: Transports = "[]";
+        /// Other values for one transport: a map of `zeromq` or `tcp` to maps with `interface`, `publish_port` and `ret_port`.
+        /// A transport that is named here is served.
+        transport_opts: Map = "{}";
         /// Listen on IPv6. Empty: depends on `interface`.
         ipv6: Option<bool> = "null";
         /// Number of worker processes that answer requests, unless `worker_pools` is in use.

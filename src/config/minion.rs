@@ -5,7 +5,7 @@ use super::kinds::{BusFraming, ExtPillars, LogFormat, Roots, SaltSeries, Switch}
 use super::paths::{self, below, log_below};
 use super::table::options;
 use super::{ConfigError, Flavour, Role, finish};
-use halite_wire::Map;
+use halite_wire::{Map, Transport};
 use std::path::{Path, PathBuf};
 
 options! {
@@ -65,6 +65,10 @@ options! {
         cachedir: PathBuf = "/var/cache/{product}/minion";
         /// Upper limit in seconds of a random delay before the first connection.
         random_startup_delay: u64 = "0";
+        /// Protocol of the master's ports: `zeromq` or `tcp`.
+        transport: Transport = "zeromq";
+        /// Seconds before a lost connection of the transport `tcp` is made again.
+        tcp_reconnect_backoff: f64 = "1.0";
         /// Milliseconds before the first attempt to reconnect.
         recon_default: u64 = "1000";
         /// Milliseconds by which that delay may grow.

@@ -19,6 +19,7 @@ pub mod latency;
 mod maintenance;
 mod privileges;
 mod publisher;
+mod registration;
 mod rekey_notice;
 mod reqserver;
 pub mod returns;

@@ -1,16 +1,17 @@
 //! Publisher, named `PubServerChannel._publish_daemon` in the process list.
 //!
 //! Owns the serial, the encryption and the signature of publications, and a bounded queue per subscriber. Binds
-//! `tcp <publish_port>` (the protocol of a PUB socket) and `publish_pull.ipc` (PULL, fed by the workers). Holds
-//! the master's RSA key for the signatures and reads the shared AES key before each message.
+//! `publish_port` of each transport and `publish_pull.ipc` (PULL, fed by the workers). Holds the master's RSA key for
+//! the signatures, reads the shared AES key before each message, and the keys of minions that say who they are (tcp).
 //!
 //! On failure: publications that workers had queued are delivered to its successor; one that it was handling is
 //! lost, which its client finds out from `find_job`. The serial is in shared memory, so minions accept the
 //! successor's messages. If it cannot bind it exits with status 4, which stops the master.
 //!
 //! Frames on `publish_pull.ipc`: the job load without `serial`, then any number of topics (without any, the
-//! message goes to everybody).
+//! message goes to everybody). ZeroMQ's subscribers get topics only with `zmq_filtering`, which they must have set.
 
+use super::registration::Registrar;
 use super::rekey_notice::{Announcer, announcement};
 use super::reqserver::EXIT_BIND;
 use super::roles::{Roles, exit_if_oversized};
@@ -21,10 +22,12 @@ use halite_sys::exit::ExitError;
 use halite_sys::shared::SharedSecret;
 use halite_sys::signals::StopFlag;
 use halite_transport::poll::{Poller, Source};
-use halite_transport::publish::{Mark, PublishOptions, PublishServer};
+use halite_transport::publish::{
+    PublishCounters, PublishOptions, PublishPort, PublishServer, Tcp, Zmtp,
+};
 use halite_transport::sockets::{Context, KeepAlive, Pull};
-use halite_wire::Map;
 use halite_wire::msgpack::{self, Item, Profile, Reader};
+use halite_wire::{Map, Transport};
 use std::time::{Duration, Instant};
 
 /// Longest wait of a turn.
@@ -39,33 +42,33 @@ const LINGER: Duration = Duration::from_millis(500);
 /// Runs the role until it is stopped.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), ExitError> {
     let context = Context::new();
-    let mut publish: PublishServer =
-        PublishServer::bind(&config.interface, config.publish_port, options(config))
-            .map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?;
+    let mut ports = Ports::bind(config)?;
     // Publications too large for minions are refused by the worker, which can report it.
     let feed = Pull::new(&context)?;
     feed.bind_ipc(&config.publish_pull())
         .map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?;
     let mut sealer = Sealer::new(config)?;
-    let mut before = publish.mark();
+    ports.mark();
     roles.ready();
     let mut checked = Instant::now();
     let mut score = Score::inherited("publish");
     let (mut sent, mut unsealed) = (0u64, 0u64);
     while !stop.is_set() {
-        score.tick(|| counters(&publish, sent, unsealed));
+        score.tick(|| counters(&ports, sent, unsealed));
         if checked.elapsed() > Duration::from_millis(250) {
             checked = Instant::now();
             exit_if_oversized()?;
-            announce(config, &mut sealer, &mut publish, &mut before)?;
+            announce(&mut sealer, &mut ports)?;
         }
         let mut poller = Poller::new();
         let fed = poller.add(feed.source());
-        poller.add(Source::fd(publish.descriptor()));
+        for (_, port) in &ports.all {
+            poller.add(Source::fd(port.descriptor()));
+        }
         poller.wait(Some(TURN))?;
         let fed = poller.is_readable(fed);
         // Peers that subscribed before a publication arrived must get it.
-        publish.turn(Instant::now())?;
+        ports.turn(&mut sealer)?;
         if !fed {
             continue;
         }
@@ -77,11 +80,11 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
                 continue;
             };
             // A key change is announced under the old key, hence before the first use of the new one.
-            announce(config, &mut sealer, &mut publish, &mut before)?;
+            announce(&mut sealer, &mut ports)?;
             match sealer.seal(load) {
                 Ok(message) => {
                     sent += 1;
-                    publish.publish(topics, &message);
+                    ports.publish(topics, &message);
                 }
                 Err(e) => {
                     unsealed += 1;
@@ -89,27 +92,102 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
                 }
             }
         }
-        publish.turn(Instant::now())?;
+        ports.turn(&mut sealer)?;
     }
-    publish.finish(LINGER)?;
-    log::info!("publisher: {:?}", publish.counters());
+    ports.finish()?;
     Ok(())
 }
 
-/// Announces a key change, if there is one, to the minions `before` that were connected at the last check.
-/// Later ones may have signed in to the new key, and could not decrypt a message under the old one.
-fn announce(
-    config: &MasterConfig,
-    sealer: &mut Sealer,
-    publish: &mut PublishServer,
-    before: &mut Mark,
-) -> Result<(), ExitError> {
-    if let Some(message) = sealer.announcement()? {
-        let all = [b"broadcast".to_vec()];
-        let topics: &[Vec<u8>] = if config.zmq_filtering { &all } else { &[] };
-        publish.publish_to_earlier(*before, topics, &message);
+/// The publish ports of all transports.
+struct Ports {
+    all: Vec<(Transport, Box<dyn PublishPort>)>,
+    registrar: Registrar,
+    filtering: bool,
+}
+
+impl Ports {
+    fn bind(config: &MasterConfig) -> Result<Ports, ExitError> {
+        let mut all = Vec::new();
+        for port in config.ports() {
+            let mut options = options(config);
+            options.ipv6 |= port.interface.contains(':');
+            let (interface, number) = (&port.interface, port.publish_port);
+            let bound: std::io::Result<Box<dyn PublishPort>> = match port.transport {
+                Transport::ZeroMq => PublishServer::<Zmtp>::bind(interface, number, options)
+                    .map(|server| Box::new(server) as _),
+                Transport::Tcp => {
+                    options.heartbeat = None;
+                    PublishServer::<Tcp>::bind(interface, number, options)
+                        .map(|server| Box::new(server) as _)
+                }
+            };
+            let bound = bound.map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?;
+            all.push((port.transport, bound));
+        }
+        Ok(Ports {
+            all,
+            registrar: Registrar::new(config),
+            filtering: config.zmq_filtering,
+        })
     }
-    *before = publish.mark();
+
+    fn turn(&mut self, sealer: &mut Sealer) -> Result<(), ExitError> {
+        for (_, port) in &mut self.all {
+            port.turn(Instant::now())?;
+            for claim in port.take_claims() {
+                let topics = self
+                    .registrar
+                    .topics(&claim.envelope, sealer.recent_keys()?);
+                match topics {
+                    Ok(topics) => port.register(claim.token, &topics),
+                    Err(why) => port.refuse(claim.token, why),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, topics: &[Vec<u8>], message: &[u8]) {
+        let filtering = self.filtering;
+        for (transport, port) in &mut self.all {
+            port.publish(topics_for(*transport, filtering, topics), message);
+        }
+    }
+
+    fn mark(&mut self) {
+        self.all.iter_mut().for_each(|(_, port)| port.mark());
+    }
+
+    fn publish_to_marked(&mut self, message: &[u8]) {
+        let all = [b"broadcast".to_vec()];
+        for (transport, port) in &mut self.all {
+            port.publish_to_marked(topics_for(*transport, self.filtering, &all), message);
+        }
+    }
+
+    fn finish(&mut self) -> std::io::Result<()> {
+        for (transport, port) in &mut self.all {
+            port.finish(LINGER)?;
+            log::info!("publisher, {transport}: {:?}", port.counters());
+        }
+        Ok(())
+    }
+}
+
+fn topics_for(transport: Transport, filtering: bool, topics: &[Vec<u8>]) -> &[Vec<u8>] {
+    match transport {
+        Transport::ZeroMq if !filtering => &[],
+        _ => topics,
+    }
+}
+
+/// Announces a key change, if there is one, to the minions that were connected at the last check.
+/// Later ones may have signed in to the new key, and could not decrypt a message under the old one.
+fn announce(sealer: &mut Sealer, ports: &mut Ports) -> Result<(), ExitError> {
+    if let Some(message) = sealer.announcement()? {
+        ports.publish_to_marked(&message);
+    }
+    ports.mark();
     Ok(())
 }
 
@@ -128,7 +206,7 @@ fn options(config: &MasterConfig) -> PublishOptions {
             Ok(n) => n,
         },
         backlog: config.zmq_backlog,
-        ipv6: config.ipv6 == Some(true) || config.interface.contains(':'),
+        ipv6: config.ipv6 == Some(true),
         heartbeat: (!every.is_zero()).then_some((every, patience)),
         keepalive: KeepAlive {
             on: config.tcp_keepalive,
@@ -140,10 +218,18 @@ fn options(config: &MasterConfig) -> PublishOptions {
     }
 }
 
-fn counters(publish: &PublishServer, sent: u64, unsealed: u64) -> Map {
-    let c = publish.counters();
-    let (subscribers, waiting) = publish.waiting();
-    let lossy = publish.lossy().into_iter().take(TOLD_APART);
+fn counters(ports: &Ports, sent: u64, unsealed: u64) -> Map {
+    let mut c = PublishCounters::default();
+    let (mut subscribers, mut waiting, mut lossy) = (0, 0, Vec::new());
+    for (_, port) in &ports.all {
+        c += port.counters();
+        let (connections, queued) = port.waiting();
+        subscribers += connections;
+        waiting += queued;
+        lossy.extend(port.lossy());
+    }
+    lossy.sort_unstable_by_key(|(peer, lost)| (std::cmp::Reverse(*lost), *peer));
+    let lossy = lossy.into_iter().take(TOLD_APART);
     let lossy: Map = lossy.map(|(peer, n)| (peer.to_string(), n)).collect();
     halite_wire::map! {
         "publications" => sent, "dropped" => unsealed, "subscribers" => subscribers,
@@ -158,6 +244,8 @@ struct Sealer {
     shared: SharedSecret,
     generation: u64,
     crypticle: Option<Crypticle>,
+    /// The key before it.
+    previous: Option<Crypticle>,
     serial: u64,
     signer: Option<(PrivateKey, Signing)>,
     announcer: Announcer,
@@ -180,6 +268,7 @@ impl Sealer {
             shared: SharedSecret::inherited()?,
             generation: 0,
             crypticle: None,
+            previous: None,
             serial: 0,
             signer,
             announcer: Announcer::default(),
@@ -210,11 +299,17 @@ impl Sealer {
             let key = KeyString::from_text(&text).map_err(|e| ExitError::new(1, e.to_string()))?;
             self.serial = self.shared.load_serial(generation)?;
             self.generation = generation;
-            self.crypticle = Some(Crypticle::new(&key));
+            self.previous = self.crypticle.replace(Crypticle::new(&key));
         }
         self.crypticle
             .as_ref()
             .ok_or_else(|| ExitError::new(1, "there is no AES key"))
+    }
+
+    /// The key in force and the one before it.
+    fn recent_keys(&mut self) -> Result<impl Iterator<Item = &Crypticle>, ExitError> {
+        self.refresh()?;
+        Ok(self.crypticle.iter().chain(&self.previous))
     }
 
     fn seal(&mut self, load: &[u8]) -> Result<Vec<u8>, ExitError> {

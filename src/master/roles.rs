@@ -70,7 +70,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         owns: "serial, encryption and signing of publications, a bounded queue per subscriber",
         is_enabled: always,
         may: Privileges {
-            binds: |config| vec![config.publish_port],
+            binds: MasterConfig::publish_ports,
             ..Privileges::writing(Writes::Sockets)
         },
     },
@@ -127,7 +127,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         owns: "queues per command class, deadlines, refusal of replays",
         is_enabled: always,
         may: Privileges {
-            binds: |config| vec![config.ret_port],
+            binds: MasterConfig::ret_ports,
             ..Privileges::writing(Writes::SocketsAndReplays)
         },
     },

@@ -7,15 +7,15 @@ use halite_channel::channel::Channel;
 use halite_channel::interrupt::{Stop, Waker};
 use halite_channel::master_search::Reason;
 use halite_channel::requester::{RequestResult, Requester};
-use halite_channel::session::{Credentials, Session};
+use halite_channel::session::{Credentials, Session, jittered};
 use halite_channel::subscriber::{Subscriber, subscribe};
 use halite_config::MinionConfig;
 use halite_modules::execution::template_functions;
 use halite_modules::pillar::fetch_or_compile;
 use halite_sys::exit::ExitError;
 use halite_transport::sockets::Context;
-use halite_wire::Map;
 use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Transport};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,18 +110,21 @@ pub fn open(
     list: bool,
 ) -> Result<Option<Opened>, ExitError> {
     let (mut seen, mut reason) = (seen, reason);
+    let config = session.config();
+    if config.transport == Transport::Tcp && reason != Reason::First {
+        // The connection was lost a moment ago; the master may be starting.
+        let wait = Duration::try_from_secs_f64(config.tcp_reconnect_backoff).unwrap_or_default();
+        if !shared.stop.sleep(jittered(wait)) {
+            return Ok(None);
+        }
+    }
     loop {
         let Some(credentials) = session.search(seen, reason, &shared.stop)? else {
             return Ok(None);
         };
         // Subscribe before requesting anything else, so that no publication is missed meanwhile.
-        let subscriber = subscribe(
-            session.config(),
-            &shared.context,
-            &credentials.publish_url,
-            false,
-            Some(&shared.stop),
-        )?;
+        let stop = Some(&shared.stop);
+        let subscriber = subscribe(session, &shared.context, &credentials, false, stop)?;
         let mut channel = Channel::new(session, shared.stop.clone())?;
         loop {
             match fetch_or_compile(&mut channel, grains, template_functions) {

@@ -159,6 +159,12 @@ impl MasterConnection {
         self.subscriber.as_ref()
     }
 
+    /// Whether there is something to read although no descriptor is ready: publications, or the end of the connection.
+    pub fn has_publications(&self) -> bool {
+        let subscriber = self.subscriber.as_ref();
+        subscriber.is_some_and(|s| s.has_waiting() || s.lost().is_some())
+    }
+
     /// The keys for jobs.
     pub fn credentials(&self) -> Option<JobCredentials> {
         self.session.present().map(|present| export(&present))
@@ -274,10 +280,12 @@ impl MasterConnection {
     pub fn wait(&self, now: Instant) -> Option<Duration> {
         let ping = self.next_ping.map(|at| at.saturating_duration_since(now));
         let held = (!self.held.is_empty()).then_some(Duration::from_secs(1));
+        let waiting = self.has_publications().then_some(Duration::ZERO);
         let fetch = self.fetch.filter(|_| !self.renewing);
         let fetch = fetch.map(|at| at.saturating_duration_since(now));
         ping.into_iter()
             .chain(held)
+            .chain(waiting)
             .chain(fetch)
             .chain(self.watch.wait(now))
             .min()
@@ -290,7 +298,7 @@ impl MasterConnection {
     pub fn read_publications(&mut self) -> Result<ReceivedJobs, ExitError> {
         let mut heard = ReceivedJobs { jobs: Vec::new() };
         for _ in 0..TURN {
-            let Some(subscriber) = &self.subscriber else {
+            let Some(subscriber) = &mut self.subscriber else {
                 break;
             };
             match subscriber.receive()? {
@@ -299,6 +307,13 @@ impl MasterConnection {
                 Some(frames) => self.hold(frames),
                 None => break,
             }
+        }
+        if let Some(subscriber) = &self.subscriber
+            && let Some(why) = subscriber.lost()
+        {
+            log::info!("the connection to {} has ended: {why}", self.publish_url);
+            self.subscriber = None;
+            self.input(Input::Lost);
         }
         Ok(heard)
     }
@@ -390,13 +405,8 @@ impl MasterConnection {
             self.fruitless = (!other).then(Instant::now);
             if present.publish_url != self.publish_url {
                 // The sign-in went to another master of the list.
-                self.subscriber = Some(subscribe(
-                    &self.config,
-                    self.session.context(),
-                    &present.publish_url,
-                    false,
-                    None,
-                )?);
+                let context = self.session.context();
+                self.subscriber = Some(subscribe(&self.session, context, &present, false, None)?);
                 self.publish_url = present.publish_url.clone();
                 let first = self.session.preferred() == Some(present.name.clone());
                 self.input(Input::Opened { first });

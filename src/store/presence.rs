@@ -76,7 +76,7 @@ pub fn connected_among(
     ids: &[MinionId],
     grains: &dyn Fn(&MinionId) -> Option<Arc<Map>>,
 ) -> Connected {
-    let mut connections = net::peer_counts(config.publish_port);
+    let mut connections = net::peer_counts(&config.publish_ports());
     let own = net::own_addresses();
     let here = |address: &IpAddr| address.is_loopback() || own.contains(address);
     let local: usize = connections
@@ -98,7 +98,7 @@ pub fn connected_among(
 
 /// Addresses connected to the publish port.
 fn peers(config: &MasterConfig) -> BTreeSet<IpAddr> {
-    let mut peers = net::peers(config.publish_port);
+    let mut peers = net::peers(&config.publish_ports());
     if peers.iter().any(IpAddr::is_loopback) {
         // A minion on this host: its grains name the host's other addresses.
         peers.retain(|address| !address.is_loopback());

@@ -6,8 +6,9 @@ use crossbeam_channel::{Sender, TrySendError};
 use halite_channel::FatalError;
 use halite_channel::channel::Channel;
 use halite_channel::interrupt::{Stop, Waker};
+use halite_channel::master_search::Reason;
 use halite_channel::publication::{Job, Received, Receiver};
-use halite_channel::session::{Credentials, Session};
+use halite_channel::session::{Credentials, Session, jittered};
 use halite_channel::subscriber::{Subscriber, subscribe};
 use halite_config::MinionConfig;
 use halite_sys::exit::ExitError;
@@ -15,6 +16,7 @@ use halite_transport::poll::Poller;
 use halite_wire::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// What is needed to start and restart a link.
 #[derive(Clone)]
@@ -42,13 +44,8 @@ pub(super) fn run(plan: &Plan) -> Result<(), ExitError> {
     let Some(credentials) = session.renew(0, &plan.stop)? else {
         return Ok(());
     };
-    let subscriber = subscribe(
-        upper,
-        session.context(),
-        &credentials.publish_url,
-        true,
-        Some(&plan.stop),
-    )?;
+    let stop = Some(&plan.stop);
+    let subscriber = subscribe(session, session.context(), &credentials, true, stop)?;
     let wake = Waker::new()?;
     session.wake_on_new_keys(&wake);
     let alarm = FatalError::new(&wake);
@@ -138,14 +135,46 @@ impl Link<'_> {
                 return Err(error);
             }
             let mut poller = Poller::new();
-            poller.add(self.subscriber.source());
             poller.add(self.wake.source());
-            poller.wait(Some(TURN))?;
+            if let Some(source) = self.subscriber.source() {
+                poller.add(source);
+            }
+            let wait = if self.subscriber.has_waiting() {
+                Duration::ZERO
+            } else {
+                TURN
+            };
+            poller.wait(Some(wait))?;
             self.wake.take();
             self.rekey()?;
             while let Some(frames) = self.subscriber.receive()? {
                 self.receive(frames, true);
             }
+            if let Some(why) = self.subscriber.lost() {
+                log::info!("the connection to {} has ended: {why}", self.publish_url);
+                self.reconnect()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Signs in again and subscribes; nothing else is to be done without a connection.
+    fn reconnect(&mut self) -> Result<(), ExitError> {
+        let Plan {
+            upper,
+            session,
+            stop,
+            ..
+        } = self.plan;
+        let wait = Duration::try_from_secs_f64(upper.tcp_reconnect_backoff).unwrap_or_default();
+        if !stop.sleep(jittered(wait)) {
+            return Ok(());
+        }
+        if let Some(credentials) = session.search(self.generation, Reason::Lost, stop)? {
+            self.subscriber =
+                subscribe(session, session.context(), &credentials, true, Some(stop))?;
+            self.publish_url = credentials.publish_url.clone();
+            self.rekey()?;
         }
         Ok(())
     }
@@ -232,9 +261,8 @@ impl Link<'_> {
         self.receiver
             .rekey(&present.aes, verifier(&self.plan.upper, &present));
         if present.publish_url != self.publish_url {
-            let context = self.plan.session.context();
-            self.subscriber =
-                subscribe(&self.plan.upper, context, &present.publish_url, true, None)?;
+            let session = &self.plan.session;
+            self.subscriber = subscribe(session, session.context(), &present, true, None)?;
             self.publish_url = present.publish_url.clone();
         }
         for frames in std::mem::take(&mut self.held) {

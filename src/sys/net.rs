@@ -22,27 +22,27 @@ pub fn all_established() -> Vec<Connection> {
     tables.iter().flat_map(|table| connections(table)).collect()
 }
 
-/// Established TCP connections to a local port, counted from `/proc/net/tcp` and `tcp6`.
-pub fn established(port: u16) -> usize {
+/// Established TCP connections to one of these local ports, counted from `/proc/net/tcp` and `tcp6`.
+pub fn established(ports: &[u16]) -> usize {
     tables()
         .iter()
         .flat_map(|table| connections(table))
-        .filter(|c| c.local_port == port)
+        .filter(|c| ports.contains(&c.local_port))
         .count()
 }
 
-/// Addresses with an established connection to a local port (`salt/utils/network.py
+/// Addresses with an established connection to one of these local ports (`salt/utils/network.py
 /// local_port_tcp`). An IPv4 peer of an IPv6 socket has its IPv4 address.
-pub fn peers(port: u16) -> BTreeSet<IpAddr> {
-    peer_counts(port).into_keys().collect()
+pub fn peers(ports: &[u16]) -> BTreeSet<IpAddr> {
+    peer_counts(ports).into_keys().collect()
 }
 
-/// How many established connections to a local port each address has; as [`peers`].
-pub fn peer_counts(port: u16) -> BTreeMap<IpAddr, usize> {
+/// How many established connections to these local ports each address has; as [`peers`].
+pub fn peer_counts(ports: &[u16]) -> BTreeMap<IpAddr, usize> {
     let tables = tables();
     let all = tables.iter().flat_map(|table| connections(table));
     let mut counts = BTreeMap::new();
-    for connection in all.filter(|c| c.local_port == port) {
+    for connection in all.filter(|c| ports.contains(&c.local_port)) {
         *counts.entry(connection.remote.to_canonical()).or_default() += 1;
     }
     counts

@@ -13,6 +13,7 @@ pub mod publish;
 pub mod requester;
 pub mod sockets;
 pub mod stream;
+pub mod tcp;
 pub mod wake;
 pub mod zmtp;
 

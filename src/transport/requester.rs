@@ -2,15 +2,18 @@
 //!
 //! A request is one write to a connection and one read from it, without libzmq and its thread. Between requests the connection
 //! stays open, but nobody answers its heartbeats, so a server may close it; the next request opens another. To add a transport,
-//! make `connection` an enum.
+//! add a variant of `Connection`.
 
 use crate::poll::{Poller, Source};
 use crate::sockets::KeepAlive;
 use crate::stream::split;
-use crate::zmtp::{Connection, Event, SocketType};
+use crate::tcp;
+use crate::zmtp::{self, Event, SocketType};
+use halite_sys::log_limiter::LogLimiter;
+use halite_wire::Transport;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// Longest time until a new connection must be ready for requests; then another address is tried.
@@ -23,6 +26,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// Options of a [`Requester`].
 #[derive(Clone, Copy, Debug)]
 pub struct RequesterOptions {
+    /// The protocol of the port.
+    pub transport: Transport,
     /// TCP keepalive.
     pub keepalive: KeepAlive,
     /// Whether IPv6 addresses are as good as IPv4 addresses.
@@ -33,6 +38,7 @@ impl Default for RequesterOptions {
     /// Those of a client on the master's host (the defaults of Salt's `tcp_keepalive*`).
     fn default() -> RequesterOptions {
         RequesterOptions {
+            transport: Transport::ZeroMq,
             keepalive: KeepAlive {
                 on: true,
                 idle: 300,
@@ -65,6 +71,65 @@ pub struct Interrupts<'a, T> {
     pub check: &'a mut dyn FnMut() -> Option<T>,
 }
 
+/// A connection to a request port, over one of the transports.
+enum Connection {
+    Zmtp(zmtp::Connection),
+    Tcp(tcp::Connection),
+}
+
+impl Connection {
+    fn open(address: SocketAddr, options: &RequesterOptions) -> io::Result<Connection> {
+        let new = match options.transport {
+            Transport::ZeroMq => {
+                Connection::Zmtp(zmtp::Connection::open(address, SocketType::Req)?)
+            }
+            Transport::Tcp => Connection::Tcp(tcp::Connection::open(address)?),
+        };
+        options.keepalive.apply_to(&new.as_fd())?;
+        Ok(new)
+    }
+
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Connection::Zmtp(c) => c.as_fd(),
+            Connection::Tcp(c) => c.as_fd(),
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        match self {
+            Connection::Zmtp(c) => c.is_ready(),
+            Connection::Tcp(c) => c.is_ready(),
+        }
+    }
+
+    fn wants_write(&self) -> bool {
+        match self {
+            Connection::Zmtp(c) => c.wants_write(),
+            Connection::Tcp(c) => c.wants_write(),
+        }
+    }
+
+    fn request(&mut self, body: &[u8]) -> io::Result<()> {
+        match self {
+            Connection::Zmtp(c) => c.request(body),
+            Connection::Tcp(c) => c.request(body),
+        }
+    }
+
+    /// Writes and reads without blocking; `each` gets the replies.
+    fn step(&mut self, each: &mut dyn FnMut(Vec<u8>)) -> io::Result<bool> {
+        match self {
+            Connection::Zmtp(c) => c.step(&mut |event| {
+                if let Event::Message(frames) = event {
+                    each(frames.into_iter().next().unwrap_or_default());
+                }
+            }),
+            Connection::Tcp(c) => c.step(&mut |body| each(body.to_vec())),
+        }
+    }
+}
+
 /// A client of one request port.
 pub struct Requester {
     url: String,
@@ -74,6 +139,7 @@ pub struct Requester {
     attempts: u32,
     /// Which of the server's addresses comes next.
     next_address: usize,
+    strangers: LogLimiter,
 }
 
 /// Why an attempt is over.
@@ -92,6 +158,7 @@ impl Requester {
             connection: None,
             attempts: 0,
             next_address: 0,
+            strangers: LogLimiter::default(),
         }
     }
 
@@ -209,18 +276,20 @@ impl Requester {
                 continue;
             }
             let mut reply = None;
-            let step = connection.step(&mut |event| {
-                if let Event::Message(frames) = event {
-                    reply = Some(frames.into_iter().next().unwrap_or_default());
-                }
-            });
+            let step = connection.step(&mut |body| reply = Some(body));
             if let Some(reply) = reply {
                 self.attempts = 0;
                 self.connection = step.is_ok().then_some(connection);
                 return Ok(Attempt::Done(Exchange::Reply(reply)));
             }
             if let Err(e) = step {
-                log::debug!("the connection to {} was lost: {e}", self.url);
+                // Whoever speaks another protocol will do so next time.
+                match e.kind() {
+                    io::ErrorKind::InvalidData if self.strangers.tick(now).is_some() => {
+                        log::error!("no requests are possible to {}: {e}", self.url);
+                    }
+                    _ => log::debug!("the connection to {} was lost: {e}", self.url),
+                }
                 return Ok(lost(&connection, e));
             }
         }
@@ -230,7 +299,7 @@ impl Requester {
     fn reusable(&mut self) -> Option<Connection> {
         let mut connection = self.connection.take()?;
         let mut unexpected = false;
-        let step = connection.step(&mut |event| unexpected |= matches!(event, Event::Message(_)));
+        let step = connection.step(&mut |_| unexpected = true);
         (step.is_ok() && !unexpected).then_some(connection)
     }
 
@@ -255,12 +324,8 @@ impl Requester {
         };
         self.next_address = self.next_address.wrapping_add(1);
         let patience = CONNECT_TIMEOUT.min(timeout / addresses.len() as u32);
-        let keepalive = self.options.keepalive;
-        let opened = Connection::open(*address, SocketType::Req).and_then(|connection| {
-            keepalive.apply_to(connection.stream())?;
-            Ok((connection, patience))
-        });
-        Ok(opened)
+        let opened = Connection::open(*address, &self.options);
+        Ok(opened.map(|connection| (connection, patience)))
     }
 }
 
@@ -289,7 +354,7 @@ fn pause<T>(until: Instant, interrupts: &mut Interrupts<'_, T>) -> io::Result<Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::front::{Received, RequestFront, ZmtpFront, ZmtpOptions};
+    use crate::front::{Received, RequestFront, RequestOptions, RequestServer, Zmtp};
     use crate::sockets::tcp_url;
     use std::io::{Read, Write};
     use std::net::TcpListener;
@@ -309,7 +374,7 @@ mod tests {
 
     /// Answers each request with its own bytes, until `end` or `most` answers.
     fn serve(url: &str, end: &AtomicBool, most: usize) {
-        let options = ZmtpOptions {
+        let options = RequestOptions {
             backlog: 10,
             max_message: 32 << 20,
             ipv6: false,
@@ -319,7 +384,7 @@ mod tests {
             stalled: Duration::from_secs(3600),
         };
         let port = url.rsplit(':').next().unwrap().parse().unwrap();
-        let mut server = ZmtpFront::bind("127.0.0.1", port, &options).unwrap();
+        let mut server = RequestServer::<Zmtp>::bind("127.0.0.1", port, &options).unwrap();
         let mut answered = 0;
         while answered < most && !end.load(Ordering::Relaxed) {
             let mut poller = Poller::new();

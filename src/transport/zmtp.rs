@@ -179,6 +179,10 @@ impl Connection {
         self.input.drain(..used);
         self.flush()?;
         match read {
+            Filled::Ended if self.stage == Stage::Greeting => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "it hung up before a ZeroMQ greeting; does the option `transport` differ there?",
+            )),
             Filled::Ended => Err(io::ErrorKind::UnexpectedEof.into()),
             Filled::Blocked => Ok(false),
             Filled::More => Ok(true),
@@ -310,7 +314,7 @@ impl AsFd for Connection {
 }
 
 /// Starts connecting without waiting for the result.
-fn start_connect(address: SocketAddr) -> io::Result<TcpStream> {
+pub(crate) fn start_connect(address: SocketAddr) -> io::Result<TcpStream> {
     let family = if address.is_ipv4() {
         AddressFamily::Inet
     } else {
@@ -331,7 +335,7 @@ fn invalid(fault: ZmtpError) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::front::{Received, RequestFront, ZmtpFront, ZmtpOptions};
+    use crate::front::{Received, RequestFront, RequestOptions, RequestServer, Zmtp};
     use crate::poll::Poller;
     use crate::sockets::{KeepAlive, tcp_url};
     use std::net::TcpListener;
@@ -360,7 +364,7 @@ mod tests {
 
     #[test]
     fn requests_reach_the_request_port() {
-        let options = ZmtpOptions {
+        let options = RequestOptions {
             backlog: 10,
             max_message: 1 << 20,
             ipv6: false,
@@ -369,7 +373,7 @@ mod tests {
             heartbeat: Duration::from_secs(3600),
             stalled: Duration::from_secs(3600),
         };
-        let mut server = ZmtpFront::bind("127.0.0.1", 0, &options).unwrap();
+        let mut server = RequestServer::<Zmtp>::bind("127.0.0.1", 0, &options).unwrap();
         let address = server.address().unwrap();
         let mut client = Connection::open(address, SocketType::Req).unwrap();
         for body in [vec![b'a'], vec![b'b'; 70_000]] {

@@ -14,10 +14,13 @@ pub mod pyrandom;
 pub mod pytext;
 pub mod secret;
 pub mod shlex;
+pub mod tcp;
 pub mod textwrap;
+mod transport;
 mod value;
 pub mod xml;
 pub mod yaml;
 pub mod zmtp;
 
+pub use transport::{Spoken, Transport};
 pub use value::{Map, Value};

@@ -86,7 +86,7 @@ impl FleetView {
                 accepted = ids.to_vec();
             }
         }
-        let peers = peers(config.publish_port);
+        let peers = peers(&config.publish_ports());
         let gateways = self.stores.gateways.all();
         let agents: BTreeSet<MinionId> = gateways
             .iter()
@@ -162,8 +162,8 @@ impl FleetView {
 }
 
 /// Addresses with a connection to the publish port; a minion on this host may use any of its addresses.
-fn peers(port: u16) -> BTreeSet<IpAddr> {
-    let mut peers = net::peers(port);
+fn peers(ports: &[u16]) -> BTreeSet<IpAddr> {
+    let mut peers = net::peers(ports);
     if peers.iter().any(IpAddr::is_loopback) {
         peers.extend(net::own_addresses());
     }

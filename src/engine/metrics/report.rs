@@ -310,14 +310,14 @@ fn gateway(text: &mut Text, r: &Map) {
 }
 
 fn connections(text: &mut Text, config: &MasterConfig) {
-    let count = |port: u16| net::established(port) as f64;
+    let count = |ports: Vec<u16>| net::established(&ports) as f64;
     text.family(
         "halite_connections",
         Gauge,
         "Established connections of minions and tools to a port.",
     )
-    .sample(&[("port", "publish")], count(config.publish_port))
-    .sample(&[("port", "return")], count(config.ret_port));
+    .sample(&[("port", "publish")], count(config.publish_ports()))
+    .sample(&[("port", "return")], count(config.ret_ports()));
 }
 
 fn fleet(text: &mut Text, fleet: &Figures) {

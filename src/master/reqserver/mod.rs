@@ -1,6 +1,6 @@
 //! ReqServer, named `ReqServer MWorkerQueue` in the process list.
 //!
-//! Owns the queues between peers and workers. Binds `tcp <ret_port>` (ROUTER) and `workers.ipc` (ROUTER, on
+//! Owns the queues between peers and workers. Binds `ret_port` of each transport and `workers.ipc` (ROUTER, on
 //! which workers report as DEALER). Holds no RSA key; it reads session keys only to decrypt the first bytes of
 //! a load, which tell its class.
 //!
@@ -8,7 +8,8 @@
 //! instance by themselves. If it cannot bind it exits with status 4, which stops the master. On SIGTERM it
 //! accepts nothing new, answers pending requests (for at most 1.5 s) and exits.
 //!
-//! Frames to a worker: sequence number (8 bytes), then peer address and body of each request. Frames from a
+//! Frames to a worker: sequence number (8 bytes), then origin and body of each request; the origin is the number of the
+//! transport (1 byte, its place in `MasterConfig::ports`) and the peer's address. Frames from a
 //! worker: `R`, pid (4 bytes) when it is idle; `D`, sequence number, a byte for each request (1 if its sender
 //! was authenticated), then a reply for each. An empty reply is not forwarded, so that the peer tries again.
 
@@ -30,13 +31,16 @@ use halite_sys::log_limiter::LogLimiter;
 use halite_sys::memory::{keep_freed, trim_memory};
 use halite_sys::process::raise_open_files;
 use halite_sys::signals::StopFlag;
-use halite_transport::front::{Incoming, Pressure, Received, RequestFront, ZmtpFront, ZmtpOptions};
+use halite_transport::front::{
+    Incoming, Pressure, Received, RequestFront, RequestOptions, RequestServer, Tcp, Zmtp,
+};
 use halite_transport::poll::Poller;
 use halite_transport::sockets::{Context, KeepAlive, Message, Router};
-use halite_wire::Value;
 use halite_wire::envelope::{Body, Envelope, Head, Refusal, envelope_id, peek_cmd};
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Transport, Value};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -71,16 +75,27 @@ const WORKER_PARTS: usize = 4 + MOST_AT_ONCE;
 struct Request {
     from: Vec<u8>,
     body: Message,
-    peer: String,
+    /// What the worker is told: number of the transport, and address of the peer.
+    origin: Vec<u8>,
     seal: Option<u64>,
+}
+
+impl Request {
+    fn port(&self) -> u8 {
+        self.origin.first().copied().unwrap_or_default()
+    }
+
+    fn peer(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.origin.get(1..).unwrap_or_default())
+    }
 }
 
 /// Runs the role until it is stopped.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), ExitError> {
     keep_freed();
     let context = Context::new();
-    let (back, front) = (bind_workers(config, &context)?, bind_front(config)?);
-    let mut server = Server::new(config, front, back);
+    let (back, fronts) = (bind_workers(config, &context)?, bind_fronts(config)?);
+    let mut server = Server::new(config, fronts, back);
     roles.ready();
     let mut draining: Option<Instant> = None;
     loop {
@@ -104,20 +119,31 @@ fn bind_workers(config: &MasterConfig, context: &Context) -> Result<Router, Exit
     Ok(back)
 }
 
-/// The front for requests: the one place that knows the transport.
-fn bind_front(config: &MasterConfig) -> Result<Box<dyn RequestFront>, ExitError> {
-    let options = ZmtpOptions {
-        backlog: config.zmq_backlog,
-        max_message: usize::try_from(config.max_request_size).unwrap_or(usize::MAX),
-        ipv6: config.ipv6 == Some(true) || config.interface.contains(':'),
-        keepalive: KeepAlive::REQUEST_SERVER,
-        most_connections: most_connections(config)?,
-        heartbeat: HEARTBEAT,
-        stalled: STALLED,
-    };
-    let front = ZmtpFront::bind(&config.interface, config.ret_port, &options)
-        .map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?;
-    Ok(Box::new(front))
+/// The ports for requests: the one place that knows the transports.
+fn bind_fronts(config: &MasterConfig) -> Result<Vec<Box<dyn RequestFront>>, ExitError> {
+    let ports = config.ports();
+    let most = most_connections(config)? / ports.len().max(1);
+    let mut fronts: Vec<Box<dyn RequestFront>> = Vec::new();
+    for port in ports {
+        let options = RequestOptions {
+            backlog: config.zmq_backlog,
+            max_message: usize::try_from(config.max_request_size).unwrap_or(usize::MAX),
+            ipv6: config.ipv6 == Some(true) || port.interface.contains(':'),
+            keepalive: KeepAlive::REQUEST_SERVER,
+            most_connections: most,
+            heartbeat: HEARTBEAT,
+            stalled: STALLED,
+        };
+        let (interface, number) = (&port.interface, port.ret_port);
+        let bound: std::io::Result<Box<dyn RequestFront>> = match port.transport {
+            Transport::ZeroMq => RequestServer::<Zmtp>::bind(interface, number, &options)
+                .map(|front| Box::new(front) as _),
+            Transport::Tcp => RequestServer::<Tcp>::bind(interface, number, &options)
+                .map(|front| Box::new(front) as _),
+        };
+        fronts.push(bound.map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?);
+    }
+    Ok(fronts)
 }
 
 /// Most connections for requests: the role needs some descriptors for itself.
@@ -128,7 +154,8 @@ fn most_connections(config: &MasterConfig) -> Result<usize, ExitError> {
 }
 
 struct Server {
-    front: Box<dyn RequestFront>,
+    /// In the order of `MasterConfig::ports`.
+    fronts: Vec<Box<dyn RequestFront>>,
     back: Router,
     dispatcher: Dispatcher<Request>,
     auth_limit: AuthLimit,
@@ -150,7 +177,7 @@ struct Server {
 }
 
 impl Server {
-    fn new(config: &MasterConfig, front: Box<dyn RequestFront>, back: Router) -> Server {
+    fn new(config: &MasterConfig, fronts: Vec<Box<dyn RequestFront>>, back: Router) -> Server {
         let pools = Pools::new(config);
         let limits = Limits {
             queue: config.request_queue_limit as usize,
@@ -159,7 +186,7 @@ impl Server {
                 .then(|| Duration::from_secs(config.auth_queue_timeout)),
         };
         Server {
-            front,
+            fronts,
             back,
             dispatcher: Dispatcher::new(limits, &pools.sizes()),
             auth_limit: AuthLimit::new(config.auth_rate_limit, config.auth_rate_burst),
@@ -181,7 +208,7 @@ impl Server {
     }
 
     fn turn(&mut self, accept: bool) -> Result<(), ExitError> {
-        let waiting = accept && self.front.has_waiting();
+        let waiting = accept && self.fronts.iter().any(|front| front.has_waiting());
         let wait = if waiting {
             Duration::ZERO
         } else if self.dispatcher.gathers(Instant::now()) {
@@ -191,10 +218,17 @@ impl Server {
         };
         let mut poller = Poller::new();
         let back = poller.add(self.back.source());
-        let front = accept.then(|| poller.add(self.front.source()));
+        if accept {
+            for front in &self.fronts {
+                poller.add(front.source());
+            }
+        }
         poller.wait(Some(wait))?;
         let from_workers = poller.is_readable(back);
-        let from_peers = waiting || front.is_some_and(|front| poller.is_readable(front));
+        let from_peers: Vec<bool> = (1..)
+            .zip(&self.fronts)
+            .map(|(at, front)| accept && (front.has_waiting() || poller.is_readable(at)))
+            .collect();
         if from_workers {
             for _ in 0..BURST {
                 if !self.worker_message()? {
@@ -202,9 +236,12 @@ impl Server {
                 }
             }
         }
-        if from_peers {
+        for port in (0..)
+            .zip(from_peers)
+            .filter_map(|(n, ready)| ready.then_some(n))
+        {
             for _ in 0..BURST {
-                if !self.peer_message()? {
+                if !self.peer_message(port)? {
                     break;
                 }
             }
@@ -227,23 +264,30 @@ impl Server {
             Memory::Grows => Pressure::Growing,
             Memory::Scarce => Pressure::Scarce,
         };
-        if self.front.tend(pressure)? {
+        let mut closed = false;
+        for front in &mut self.fronts {
+            closed |= front.tend(pressure)?;
+        }
+        if closed {
             // What they had sent is free now, and must not count any more.
             trim_memory();
         }
         Ok(())
     }
 
-    fn peer_message(&mut self) -> Result<bool, ExitError> {
-        match self.front.receive()? {
-            Received::Request(request) => self.admit(request),
+    fn peer_message(&mut self, port: u8) -> Result<bool, ExitError> {
+        let Some(front) = self.fronts.get_mut(usize::from(port)) else {
+            return Ok(false);
+        };
+        match front.receive()? {
+            Received::Request(request) => self.admit(port, request),
             Received::Malformed => self.ignored += 1,
             Received::Nothing => return Ok(false),
         }
         Ok(true)
     }
 
-    fn admit(&mut self, request: Incoming) {
+    fn admit(&mut self, port: u8, request: Incoming) {
         let Incoming { from, peer, body } = request;
         let sorted = match Envelope::parse(&body) {
             Ok(envelope) => self.sort(&envelope, body.len()),
@@ -251,7 +295,7 @@ impl Server {
         };
         let (pool, class, seal) = match sorted {
             Ok(sorted) => sorted,
-            Err(refusal) => return self.refuse(&from, &refusal),
+            Err(refusal) => return self.refuse(port, &from, &refusal),
         };
         let now = Instant::now();
         // Encrypted requests have a session and cost no RSA operation.
@@ -262,7 +306,7 @@ impl Server {
         let request = Request {
             from,
             body,
-            peer,
+            origin: [&[port], peer.as_bytes()].concat(),
             seal,
         };
         // If the queue is full there is no answer: any answer would make a minion sign in again and add to the
@@ -310,17 +354,20 @@ impl Server {
         Ok((self.pools.of(&cmd), class, seal))
     }
 
-    fn refuse(&mut self, from: &[u8], refusal: &Refusal) {
+    fn refuse(&mut self, port: u8, from: &[u8], refusal: &Refusal) {
         let reply = msgpack::encode(&refusal.reply(), Profile::Wire);
-        self.answer(from, reply.into());
+        self.answer(port, from, reply.into());
     }
 
-    fn answer(&mut self, from: &[u8], reply: Message) {
+    fn answer(&mut self, port: u8, from: &[u8], reply: Message) {
         if reply.is_empty() {
             return;
         }
         // The peer may be gone, or may not read answers; nobody else needs to know.
-        if let Err(e) = self.front.answer(from, reply) {
+        let Some(front) = self.fronts.get_mut(usize::from(port)) else {
+            return;
+        };
+        if let Err(e) = front.answer(from, reply) {
             self.undelivered += 1;
             if let Some(n) = self.unanswered.tick(self.last_tick) {
                 log::info!("{n} replies could not be delivered, the last of them: {e}");
@@ -349,7 +396,7 @@ impl Server {
                 {
                     let Some(request) = request else { continue };
                     self.seen.end(request.seal, proven == 1);
-                    self.answer(&request.from, reply);
+                    self.answer(request.port(), &request.from, reply);
                 }
             }
             _ => self.ignored += 1,
@@ -375,7 +422,7 @@ impl Server {
         for request in fate.lost {
             log::error!(
                 "a request of {} crashed two workers; giving it up",
-                request.peer
+                request.peer()
             );
             self.fail(&request);
         }
@@ -385,7 +432,7 @@ impl Server {
     fn fail(&mut self, request: &Request) {
         self.seen.end(request.seal, true);
         let reply = msgpack::encode(&super::worker::HANDLER_FAILED.into(), Profile::Wire);
-        self.answer(&request.from, reply.into());
+        self.answer(request.port(), &request.from, reply.into());
     }
 
     fn assign(&mut self) -> Result<(), ExitError> {
@@ -398,7 +445,7 @@ impl Server {
             let mut parts: Vec<&[u8]> = Vec::with_capacity(2 + 2 * requests.len());
             parts.extend([worker.as_slice(), &seq]);
             for request in requests {
-                parts.extend([request.peer.as_bytes(), &request.body]);
+                parts.extend([request.origin.as_slice(), &request.body]);
             }
             // A worker that died is detected when its successor reports; the request is kept.
             if let Err(e) = self.back.send(&parts) {
@@ -416,7 +463,7 @@ impl Server {
         self.last_tick = now;
         for request in self.dispatcher.expire(now) {
             if let Some(n) = self.late.tick(now) {
-                let peer = &request.peer;
+                let peer = request.peer();
                 log::warn!("a request of {peer} missed its deadline ({n} such requests)");
             }
             self.fail(&request);

@@ -94,7 +94,7 @@ fn rig() -> Rig {
         peers: peers.clone(),
         waiting,
     };
-    let server = Server::new(&config, Box::new(front), back);
+    let server = Server::new(&config, vec![Box::new(front)], back);
     let name = server.pools.worker_names().remove(0);
     let path = config.sock_dir.join("workers.ipc");
     let worker = Dealer::connect(&context, &path, &name).unwrap();
@@ -136,7 +136,7 @@ fn a_request_goes_to_a_worker_and_its_reply_to_the_one_who_asked() {
         let body = job(from);
         rig.peers.ask(from, &body);
         let given = rig.given();
-        assert_eq!(given[1..], [b"192.0.2.1".to_vec(), body]);
+        assert_eq!(given[1..], [b"\x00192.0.2.1".to_vec(), body]);
         let head = [b"D".as_slice(), &given[0], &[0u8]];
         let replies = vec![reply.as_bytes().to_vec()];
         rig.worker.send_moved(&head, replies.into_iter()).unwrap();

@@ -121,7 +121,7 @@ fn accepted(
     let mut reply = halite_wire::map! {
         "enc" => "pub",
         "pub_key" => worker.master_pub.as_str(),
-        "publish_port" => worker.config.publish_port,
+        "publish_port" => worker.publish_port(),
     };
     if let Some(signing) = &worker.signing {
         reply.set(
@@ -164,13 +164,14 @@ fn signed(worker: &Context, inner: &Map, algorithm: Signing) -> Value {
     Value::Map(halite_wire::map! {"enc" => "clear", "load" => load, "sig" => sig})
 }
 
-/// Whether `max_minions` is reached without this one. A minion has one connection to the publish port, so the
+/// Whether `max_minions` is reached without this one. A minion has one connection to a publish port, so the
 /// established connections there are counted.
 fn is_full(worker: &Context, id: &MinionId) -> bool {
     let max = worker.config.max_minions as usize;
     if max == 0 {
         return false;
     }
-    let connected = halite_sys::net::established(worker.config.publish_port);
+    let ports: Vec<u16> = worker.ports.iter().map(|p| p.publish_port).collect();
+    let connected = halite_sys::net::established(&ports);
     connected >= max && !matches!(worker.stores.sessions.get(id), Ok(Some(_)))
 }

@@ -5,7 +5,7 @@ use super::pubkey_signature::PubkeySignature;
 use crate::access::Access;
 use crate::events::Bus;
 use crate::functions::FunctionHooks;
-use halite_config::MasterConfig;
+use halite_config::{MasterConfig, Ports};
 use halite_crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
 use halite_render::pillar::PillarCompiler;
 use halite_store::Stores;
@@ -15,6 +15,7 @@ use halite_sys::exit::ExitError;
 use halite_sys::shared::SharedSecret;
 use halite_sys::slots::Slot;
 use halite_transport::sockets::{self, Push, PushOptions};
+use halite_wire::Transport;
 use halite_wire::ids::{Jid, JidClock, MinionId};
 use std::collections::HashMap;
 use std::process::Child;
@@ -46,6 +47,10 @@ pub(crate) struct Context {
     pub lent: FunctionHooks,
     /// Runners started by this worker.
     pub runners: Runners,
+    /// All transports.
+    pub ports: Vec<Ports>,
+    /// Number of the port that the present request came in by.
+    pub port: usize,
     shared: SharedSecret,
     aes: Option<AesKey>,
     next_aes: Option<AesKey>,
@@ -140,6 +145,8 @@ impl Context {
             stores,
             files: FileServer::new(&(&*config).into()),
             bus: Bus::new(&config),
+            ports: config.ports(),
+            port: 0,
             batch: Batch::default(),
             shared: SharedSecret::inherited()?,
             jids: JidClock::default(),
@@ -157,6 +164,17 @@ impl Context {
             publish,
             config,
         })
+    }
+
+    /// The publish port that belongs to the port of the present request.
+    pub fn publish_port(&self) -> u16 {
+        let ports = self.ports.get(self.port);
+        ports.map_or(self.config.publish_port, |ports| ports.publish_port)
+    }
+
+    /// Whether minions say who they are when they subscribe.
+    pub fn has_registration(&self) -> bool {
+        self.ports.iter().any(|p| p.transport == Transport::Tcp)
     }
 
     /// The counters for the scoreboard.

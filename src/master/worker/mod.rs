@@ -157,7 +157,7 @@ struct HandledRequests {
     panicked: Option<String>,
 }
 
-/// Handles requests, each a peer and a body, one after the other.
+/// Handles requests, each an origin (see [`reqserver`](super::reqserver)) and a body, one after the other.
 fn handle_all(worker: &mut Context, watchdog: &Watchdog, requests: &[Vec<u8>]) -> HandledRequests {
     let mut done = HandledRequests {
         answers: Vec::with_capacity(requests.len() / 2),
@@ -165,7 +165,9 @@ fn handle_all(worker: &mut Context, watchdog: &Watchdog, requests: &[Vec<u8>]) -
     };
     let mut octets = 0;
     for (number, request) in requests.chunks_exact(2).enumerate() {
-        let peer = String::from_utf8_lossy(&request[0]);
+        let (port, peer) = request[0].split_first().unwrap_or((&0, &[]));
+        let peer = String::from_utf8_lossy(peer);
+        worker.port = (*port).into();
         watchdog.begin();
         worker.batch.begin(number);
         let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

@@ -439,7 +439,8 @@ fn too_large(bytes: usize, most: u64) -> Option<String> {
     })
 }
 
-/// Sends the job to the publisher, with the topics for minions that filter (reference 1.4).
+/// Sends the job to the publisher, with the topics of its minions: for those that filter (reference 1.4), and for those of
+/// transports where the publisher knows who is who.
 fn send(
     worker: &Context,
     target: &Target,
@@ -447,7 +448,7 @@ fn send(
     minions: &[String],
 ) -> sockets::Result<()> {
     let mut parts = vec![job];
-    if worker.config.zmq_filtering {
+    if worker.config.zmq_filtering || worker.has_registration() {
         if by_id(target) {
             let sha1 = halite_crypto::HashType::Sha1;
             parts.extend(

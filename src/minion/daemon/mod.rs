@@ -268,7 +268,7 @@ impl Minion {
         let places: Vec<_> = self
             .lines
             .iter()
-            .map(|line| line.subscriber().map(|s| poller.add(s.source())))
+            .map(|line| Some(poller.add(line.subscriber()?.source()?)))
             .collect();
         for fd in self.jobs.descriptors() {
             poller.add(Source::fd(fd));
@@ -288,8 +288,11 @@ impl Minion {
             // Something arrived or is due.
             self.warm.set(true);
         }
-        let readable = |place: Option<usize>| place.is_some_and(|place| poller.is_readable(place));
-        Ok(places.into_iter().map(readable).collect())
+        let ready = |place: Option<usize>| place.is_some_and(|place| poller.is_ready(place));
+        let lines = places.into_iter().zip(&self.lines);
+        Ok(lines
+            .map(|(place, line)| ready(place) || line.has_publications())
+            .collect())
     }
 
     /// Time until something is due even without events.

@@ -1,11 +1,13 @@
 //! The master's request port.
 //!
-//! The request server uses only [`RequestFront`]. To add a transport, add a file here that implements it.
+//! The master uses only [`RequestFront`]. To add a transport on TCP connections, implement [`RequestCodec`].
 
+mod codec;
 mod connections;
-mod zmtp;
+mod server;
 
-pub use zmtp::{ZmtpFront, ZmtpOptions};
+pub use codec::{ClientMessage, RequestCodec, Tcp, Zmtp};
+pub use server::{RequestOptions, RequestServer};
 
 use crate::poll::Source;
 use crate::sockets::Message;

@@ -1,6 +1,7 @@
 //! The protocol between the publish port and its subscribers. [`PublishServer`](super::PublishServer) uses only
 //! [`SubscriberCodec`]; to add a transport, implement it.
 
+use halite_wire::tcp::{self, FrameDecoder, TcpError};
 use halite_wire::zmtp::{self, Command};
 use std::fmt;
 
@@ -13,6 +14,8 @@ pub enum SubscriberMessage {
     Cancel(Vec<u8>),
     /// Requests a [`pong`](SubscriberCodec::pong) with these bytes.
     Ping(Vec<u8>),
+    /// Says which minion it is: msgpack of an envelope, which somebody else must check.
+    Claim(Vec<u8>),
     /// Anything else; only shows that the subscriber is alive.
     Other,
 }
@@ -22,6 +25,10 @@ pub enum SubscriberMessage {
 pub trait SubscriberCodec: Default {
     /// Why the peer is not a valid subscriber.
     type Error: fmt::Display;
+
+    /// Whether subscribers name the topics they want, and get each publication with its topic. If not, they get everything
+    /// until [`PublishPort::register`](super::PublishPort::register), and each publication once.
+    const TOPICS: bool;
 
     /// Decodes any number of bytes and passes each message that they complete to `take`.
     ///
@@ -42,7 +49,7 @@ pub trait SubscriberCodec: Default {
     /// The frame of a publication, or of a part of it if `more` parts follow. It ends with `body`.
     fn frame(body: &[u8], more: bool) -> Vec<u8>;
 
-    /// A heartbeat.
+    /// A heartbeat; not called for a port without heartbeats.
     fn ping() -> Vec<u8>;
 
     /// The reply to [`SubscriberMessage::Ping`].
@@ -55,6 +62,8 @@ pub struct Zmtp(zmtp::SubscriberDecoder);
 
 impl SubscriberCodec for Zmtp {
     type Error = zmtp::ZmtpError;
+
+    const TOPICS: bool = true;
 
     fn decode(
         &mut self,
@@ -89,5 +98,53 @@ impl SubscriberCodec for Zmtp {
 
     fn pong(context: &[u8]) -> Vec<u8> {
         zmtp::pong(context)
+    }
+}
+
+/// Largest frame that a subscriber sends, in bytes: its envelope has an id and a signature.
+const MAX_CLAIM: usize = 8 << 10;
+
+/// Salt's TCP transport ([`halite_wire::tcp`]).
+#[derive(Debug, Default)]
+pub struct Tcp {
+    decoder: FrameDecoder,
+    is_open: bool,
+}
+
+impl SubscriberCodec for Tcp {
+    type Error = TcpError;
+
+    const TOPICS: bool = false;
+
+    fn decode(
+        &mut self,
+        bytes: &[u8],
+        mut take: impl FnMut(SubscriberMessage),
+    ) -> Result<(), TcpError> {
+        let is_open = &mut self.is_open;
+        self.decoder.decode(bytes, MAX_CLAIM, |frame| {
+            *is_open = true;
+            take(SubscriberMessage::Claim(frame.body.to_vec()));
+        })
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    fn hello() -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn frame(body: &[u8], _more: bool) -> Vec<u8> {
+        tcp::publication(body)
+    }
+
+    fn ping() -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn pong(_context: &[u8]) -> Vec<u8> {
+        Vec::new()
     }
 }

@@ -8,8 +8,8 @@
 //! publications sent meanwhile that match it.
 
 mod codec;
-
 mod newcomers;
+mod port;
 mod subscriber;
 #[cfg(test)]
 mod tests;
@@ -17,7 +17,6 @@ mod topics;
 
 use crate::acceptor::Acceptor;
 use crate::listen;
-use crate::sockets::KeepAlive;
 use halite_sys::log_limiter::LogLimiter;
 use newcomers::Newcomers;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -30,7 +29,8 @@ use std::time::{Duration, Instant};
 use subscriber::{ReadResult, Subscriber};
 use topics::Topics;
 
-pub use codec::{SubscriberCodec, SubscriberMessage, Zmtp};
+pub use codec::{SubscriberCodec, SubscriberMessage, Tcp, Zmtp};
+pub use port::{Claim, PublishCounters, PublishOptions, PublishPort};
 
 const LISTENER: u64 = 0;
 /// Bytes read from one subscriber at once.
@@ -44,64 +44,6 @@ const ROUND: Duration = Duration::from_secs(1);
 /// Slow subscribers named in the log, per minute.
 const NAMED: usize = 10;
 
-/// Options of a publish port.
-#[derive(Clone, Copy, Debug)]
-pub struct PublishOptions {
-    /// Most publications queued for one subscriber (`pub_hwm`).
-    pub queue: usize,
-    /// Most bytes queued for one subscriber. They are shared between subscribers.
-    pub queue_bytes: usize,
-    /// Backlog of connections not yet accepted.
-    pub backlog: i32,
-    /// TCP keepalive.
-    pub keepalive: KeepAlive,
-    /// Whether to listen on IPv6 as well.
-    pub ipv6: bool,
-    /// Silence after which a subscriber is sent a heartbeat, and how long it may take to reply.
-    pub heartbeat: Option<(Duration, Duration)>,
-    /// How long a subscriber that has lost publications may read nothing before it is disconnected.
-    pub stalled: Duration,
-    /// How long a connection may take for the handshake.
-    pub handshake: Duration,
-}
-
-impl Default for PublishOptions {
-    fn default() -> Self {
-        PublishOptions {
-            queue: 1000,
-            queue_bytes: 64 << 20,
-            backlog: 1000,
-            keepalive: KeepAlive {
-                on: true,
-                idle: -1,
-                count: -1,
-                interval: -1,
-            },
-            ipv6: false,
-            heartbeat: None,
-            stalled: Duration::from_secs(60),
-            handshake: Duration::from_secs(30),
-        }
-    }
-}
-
-/// Counters of a publish port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PublishCounters {
-    /// Publications handed to the kernel, counted once per subscriber.
-    pub copies: u64,
-    /// Publications dropped because a subscriber's queue was full, counted once per subscriber.
-    pub slow: u64,
-    /// Publications that were queued for a connection when it ended.
-    pub gone: u64,
-    /// Subscribers disconnected because they read nothing or did not reply to heartbeats.
-    pub ended: u64,
-    /// Connections of peers that were not subscribers.
-    pub refused: u64,
-    /// Failures to accept a connection.
-    pub starved: u64,
-}
-
 /// State that all subscribers need.
 struct Context {
     options: PublishOptions,
@@ -111,10 +53,6 @@ struct Context {
     now: Instant,
 }
 
-/// A point in time that separates earlier from later connections to a publish port.
-#[derive(Clone, Copy, Debug)]
-pub struct Mark(u64);
-
 /// The publish port with its subscribers.
 pub struct PublishServer<C = Zmtp> {
     cx: Context,
@@ -123,6 +61,9 @@ pub struct PublishServer<C = Zmtp> {
     topics: Topics,
     newcomers: Newcomers,
     next_token: u64,
+    /// Connections with a smaller token were there when marked.
+    marked: u64,
+    claims: Vec<Claim>,
     /// Tokens of subscribers with something to send.
     due: Vec<u64>,
     chunk: Box<[u8]>,
@@ -166,6 +107,8 @@ impl<C: SubscriberCodec> PublishServer<C> {
             topics: Topics::default(),
             newcomers: Newcomers::new(options.queue, options.queue_bytes),
             next_token: LISTENER + 1,
+            marked: LISTENER,
+            claims: Vec::new(),
             due: Vec::new(),
             chunk: vec![0; CHUNK].into_boxed_slice(),
             looked: now,
@@ -185,73 +128,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
         self.acceptor.listener.local_addr()
     }
 
-    /// A descriptor that is readable when [`turn`](PublishServer::turn) has something to do.
-    pub fn descriptor(&self) -> i32 {
-        self.cx.epoll.0.as_raw_fd()
-    }
-
-    /// Counters of a publish port.
-    pub fn counters(&self) -> PublishCounters {
-        self.cx.counters
-    }
-
-    /// Number of connections, and of publications queued for them.
-    pub fn waiting(&self) -> (usize, usize) {
-        let waiting = self.subscribers.values().map(|s| s.waiting).sum();
-        (self.subscribers.len(), waiting)
-    }
-
-    /// Connected subscribers that have lost publications, with the number lost; the largest number first.
-    pub fn lossy(&self) -> Vec<(SocketAddr, u64)> {
-        let lossy = self.subscribers.values().filter(|s| s.lost > 0);
-        let mut lossy: Vec<_> = lossy.map(|s| (s.peer, s.lost)).collect();
-        lossy.sort_unstable_by_key(|(peer, lost)| (std::cmp::Reverse(*lost), *peer));
-        lossy
-    }
-
-    /// Serves ready connections without blocking. Must be called at least once a second, with the current time.
-    ///
-    /// # Errors
-    /// Those of epoll itself; no peer can cause one.
-    pub fn turn(&mut self, now: Instant) -> io::Result<()> {
-        self.cx.now = now;
-        let mut ready = [EpollEvent::empty(); READY];
-        let n = match self.cx.epoll.wait(&mut ready, EpollTimeout::ZERO) {
-            Ok(n) => n,
-            Err(nix::errno::Errno::EINTR) => 0,
-            Err(e) => return Err(e.into()),
-        };
-        for event in ready.iter().take(n) {
-            match event.data() {
-                LISTENER => self.accept(),
-                token => self.peer(token, event.events()),
-            }
-        }
-        self.flush();
-        if now.duration_since(self.looked) >= ROUND {
-            self.looked = now;
-            self.check_all();
-        }
-        Ok(())
-    }
-
-    /// Queues a message for its subscribers: with `topics`, once for each topic and under its name, else for subscriptions
-    /// that are a prefix of the message. [`turn`](PublishServer::turn) sends it.
-    pub fn publish(&mut self, topics: &[Vec<u8>], message: &[u8]) {
-        self.publish_until(None, topics, message);
-    }
-
-    /// Marks the present connections, for [`publish_to_earlier`](PublishServer::publish_to_earlier).
-    pub fn mark(&self) -> Mark {
-        Mark(self.next_token)
-    }
-
-    /// As [`publish`](PublishServer::publish), but only to connections older than the mark.
-    pub fn publish_to_earlier(&mut self, mark: Mark, topics: &[Vec<u8>], message: &[u8]) {
-        self.publish_until(Some(mark), topics, message);
-    }
-
-    fn publish_until(&mut self, mark: Option<Mark>, topics: &[Vec<u8>], message: &[u8]) {
+    fn publish_until(&mut self, mark: Option<u64>, topics: &[Vec<u8>], message: &[u8]) {
         let body: Arc<[u8]> = C::frame(message, false).into();
         // A message limited to earlier connections is not for newcomers.
         if mark.is_none() && !self.newcomers.is_empty() {
@@ -259,7 +136,12 @@ impl<C: SubscriberCodec> PublishServer<C> {
         }
         let mut wanting = Vec::new();
         // Tokens increase.
-        let earlier = |token: &u64| mark.is_none_or(|Mark(next)| *token < next);
+        let earlier = |token: &u64| mark.is_none_or(|next| *token < next);
+        if !C::TOPICS {
+            self.wanting_any(topics, &mut wanting);
+            wanting.retain(earlier);
+            return self.queue(&wanting, None, &body);
+        }
         if topics.is_empty() {
             self.topics.matching(message, &mut wanting);
             wanting.retain(earlier);
@@ -274,6 +156,18 @@ impl<C: SubscriberCodec> PublishServer<C> {
                 self.queue(&wanting, Some(&frame), &body);
             }
         }
+    }
+
+    /// Who wants any of the topics; everybody without topics.
+    fn wanting_any(&self, topics: &[Vec<u8>], out: &mut Vec<u64>) {
+        if topics.is_empty() {
+            out.extend(self.subscribers.keys());
+        }
+        for topic in topics {
+            self.topics.matching(topic, out);
+        }
+        out.sort_unstable();
+        out.dedup();
     }
 
     fn queue(&mut self, tokens: &[u64], topic: Option<&Arc<[u8]>>, body: &Arc<[u8]>) {
@@ -313,28 +207,6 @@ impl<C: SubscriberCodec> PublishServer<C> {
         }
     }
 
-    /// Sends what is queued, as long as some subscriber reads and `limit` has not passed.
-    ///
-    /// # Errors
-    /// Those of epoll itself.
-    pub fn finish(&mut self, limit: Duration) -> io::Result<()> {
-        let end = Instant::now() + limit;
-        loop {
-            let now = Instant::now();
-            self.turn(now)?;
-            if now >= end || self.waiting().1 == 0 {
-                self.subscribers.values_mut().for_each(report);
-                return Ok(());
-            }
-            let left = end.saturating_duration_since(now);
-            let wait = EpollTimeout::try_from(left).unwrap_or(EpollTimeout::ZERO);
-            match self.cx.epoll.wait(&mut [EpollEvent::empty()], wait) {
-                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-                Err(e) => return Err(e.into()),
-            }
-        }
-    }
-
     fn accept(&mut self) {
         let mut tries = ACCEPTS;
         loop {
@@ -369,9 +241,13 @@ impl<C: SubscriberCodec> PublishServer<C> {
             log::error!("publisher: cannot serve {peer}: {e}");
             return;
         }
-        let new = Subscriber::new(stream, peer, token, self.cx.now);
+        let mut new = Subscriber::new(stream, peer, token, self.cx.now);
+        if C::TOPICS {
+            self.newcomers.add(token, self.cx.now);
+        } else {
+            new.set_topics([&b""[..]].into_iter(), &mut self.topics);
+        }
         self.subscribers.insert(token, new);
-        self.newcomers.add(token, self.cx.now);
         self.enlist(token);
     }
 
@@ -387,22 +263,33 @@ impl<C: SubscriberCodec> PublishServer<C> {
             return;
         }
         match subscriber.read(&mut self.chunk, &mut self.topics, self.cx.now) {
-            ReadResult::Topics(new) => {
+            ReadResult::Messages(new, claims) => {
+                let peer = subscriber.peer;
+                self.claims.extend(claims.into_iter().map(|envelope| Claim {
+                    token,
+                    peer,
+                    envelope,
+                }));
                 if !new.is_empty() {
                     self.send_missed(token, &new);
                 }
                 self.enlist(token);
             }
             ReadResult::Closed => self.remove(token),
-            ReadResult::Invalid(error) => {
-                let peer = subscriber.peer;
-                self.cx.counters.refused += 1;
-                if let Some(n) = self.refusals.tick(self.cx.now) {
-                    log::warn!("publisher: {peer} was cut off: {error} ({n} such connections)");
-                }
-                self.remove(token);
-            }
+            ReadResult::Invalid(error) => self.cut_off(token, &error),
         }
+    }
+
+    fn cut_off(&mut self, token: u64, why: &str) {
+        let Some(subscriber) = self.subscribers.get(&token) else {
+            return;
+        };
+        let peer = subscriber.peer;
+        self.cx.counters.refused += 1;
+        if let Some(n) = self.refusals.tick(self.cx.now) {
+            log::warn!("publisher: {peer} was cut off: {why} ({n} such connections)");
+        }
+        self.remove(token);
     }
 
     /// After its first subscription, a subscriber gets the matching publications since it connected.
@@ -492,6 +379,94 @@ impl<C: SubscriberCodec> PublishServer<C> {
                 others.0,
                 others.1
             );
+        }
+    }
+}
+
+impl<C: SubscriberCodec> PublishPort for PublishServer<C> {
+    fn descriptor(&self) -> i32 {
+        self.cx.epoll.0.as_raw_fd()
+    }
+
+    fn counters(&self) -> PublishCounters {
+        self.cx.counters
+    }
+
+    fn waiting(&self) -> (usize, usize) {
+        let waiting = self.subscribers.values().map(|s| s.waiting).sum();
+        (self.subscribers.len(), waiting)
+    }
+
+    fn lossy(&self) -> Vec<(SocketAddr, u64)> {
+        let lossy = self.subscribers.values().filter(|s| s.lost > 0);
+        let mut lossy: Vec<_> = lossy.map(|s| (s.peer, s.lost)).collect();
+        lossy.sort_unstable_by_key(|(peer, lost)| (std::cmp::Reverse(*lost), *peer));
+        lossy
+    }
+
+    fn turn(&mut self, now: Instant) -> io::Result<()> {
+        self.cx.now = now;
+        let mut ready = [EpollEvent::empty(); READY];
+        let n = match self.cx.epoll.wait(&mut ready, EpollTimeout::ZERO) {
+            Ok(n) => n,
+            Err(nix::errno::Errno::EINTR) => 0,
+            Err(e) => return Err(e.into()),
+        };
+        for event in ready.iter().take(n) {
+            match event.data() {
+                LISTENER => self.accept(),
+                token => self.peer(token, event.events()),
+            }
+        }
+        self.flush();
+        if now.duration_since(self.looked) >= ROUND {
+            self.looked = now;
+            self.check_all();
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, topics: &[Vec<u8>], message: &[u8]) {
+        self.publish_until(None, topics, message);
+    }
+
+    fn mark(&mut self) {
+        self.marked = self.next_token;
+    }
+
+    fn publish_to_marked(&mut self, topics: &[Vec<u8>], message: &[u8]) {
+        self.publish_until(Some(self.marked), topics, message);
+    }
+
+    fn take_claims(&mut self) -> Vec<Claim> {
+        std::mem::take(&mut self.claims)
+    }
+
+    fn register(&mut self, token: u64, topics: &[Vec<u8>]) {
+        if let Some(subscriber) = self.subscribers.get_mut(&token) {
+            subscriber.set_topics(topics.iter().map(Vec::as_slice), &mut self.topics);
+        }
+    }
+
+    fn refuse(&mut self, token: u64, why: &str) {
+        self.cut_off(token, why);
+    }
+
+    fn finish(&mut self, limit: Duration) -> io::Result<()> {
+        let end = Instant::now() + limit;
+        loop {
+            let now = Instant::now();
+            self.turn(now)?;
+            if now >= end || self.waiting().1 == 0 {
+                self.subscribers.values_mut().for_each(report);
+                return Ok(());
+            }
+            let left = end.saturating_duration_since(now);
+            let wait = EpollTimeout::try_from(left).unwrap_or(EpollTimeout::ZERO);
+            match self.cx.epoll.wait(&mut [EpollEvent::empty()], wait) {
+                Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+                Err(e) => return Err(e.into()),
+            }
         }
     }
 }

@@ -16,6 +16,8 @@ const TURN: usize = 1 << 20;
 const MAX_CONTROL: usize = 4;
 /// Most subscriptions of one subscriber; a minion has at most three.
 const MAX_TOPICS: usize = 16;
+/// Most claims of one subscriber; each costs a check.
+const MAX_CLAIMS: u8 = 16;
 /// Longest topic, in bytes; a minion's is the SHA-1 of its id, 40 digits.
 const MAX_TOPIC: usize = 128;
 
@@ -32,8 +34,8 @@ enum FrameKind {
 
 /// The result of reading.
 pub(super) enum ReadResult {
-    /// Topics subscribed to.
-    Topics(Vec<Arc<[u8]>>),
+    /// Topics subscribed to, and claims to be a minion.
+    Messages(Vec<Arc<[u8]>>, Vec<Vec<u8>>),
     /// It hung up.
     Closed,
     /// It is not a valid subscriber: why.
@@ -57,6 +59,7 @@ pub(super) struct Subscriber<C> {
     /// Whether any was lost since the kernel last accepted bytes.
     overflowed: bool,
     topics: Vec<Arc<[u8]>>,
+    claims: u8,
     /// When the kernel last accepted bytes, or the connection was accepted.
     moved: Instant,
     /// When it last sent something, and when it was sent a heartbeat since.
@@ -83,6 +86,7 @@ impl<C: SubscriberCodec> Subscriber<C> {
             reported: 0,
             overflowed: false,
             topics: Vec::new(),
+            claims: 0,
             moved: now,
             last_read: now,
             pinged: None,
@@ -106,6 +110,12 @@ impl<C: SubscriberCodec> Subscriber<C> {
         for topic in self.topics.drain(..) {
             all.remove(&topic, self.token);
         }
+    }
+
+    /// Replaces its subscriptions.
+    pub fn set_topics<'t>(&mut self, topics: impl Iterator<Item = &'t [u8]>, all: &mut Topics) {
+        self.cancel_all(all);
+        self.topics = topics.map(|topic| all.add(topic, self.token)).collect();
     }
 
     fn subscribe(&mut self, topic: &[u8], all: &mut Topics) -> Result<Arc<[u8]>, String> {
@@ -227,7 +237,7 @@ impl<C: SubscriberCodec> Subscriber<C> {
             Ok(n) => n,
             Err(e) => match e.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => {
-                    return ReadResult::Topics(Vec::new());
+                    return ReadResult::Messages(Vec::new(), Vec::new());
                 }
                 _ => return ReadResult::Closed,
             },
@@ -239,7 +249,7 @@ impl<C: SubscriberCodec> Subscriber<C> {
         if let Err(error) = self.codec.decode(bytes, |message| messages.push(message)) {
             return ReadResult::Invalid(error.to_string());
         }
-        let mut new = Vec::new();
+        let (mut new, mut claims) = (Vec::new(), Vec::new());
         for message in messages {
             match message {
                 SubscriberMessage::Subscribe(topic) => match self.subscribe(&topic, all) {
@@ -248,10 +258,17 @@ impl<C: SubscriberCodec> Subscriber<C> {
                 },
                 SubscriberMessage::Cancel(topic) => self.cancel(&topic, all),
                 SubscriberMessage::Ping(context) => self.pong(&context, now),
+                SubscriberMessage::Claim(_) if self.claims >= MAX_CLAIMS => {
+                    return ReadResult::Invalid("it says too often who it is".to_owned());
+                }
+                SubscriberMessage::Claim(claim) => {
+                    self.claims += 1;
+                    claims.push(claim);
+                }
                 SubscriberMessage::Other => {}
             }
         }
-        ReadResult::Topics(new)
+        ReadResult::Messages(new, claims)
     }
 
     /// Sends a heartbeat if one is due. Returns a reason if the subscriber must be disconnected.

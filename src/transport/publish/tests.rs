@@ -1,4 +1,5 @@
 use super::*;
+use crate::sockets::KeepAlive;
 use halite_wire::zmtp::{self, Command};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
@@ -113,7 +114,8 @@ fn who_is_connected_misses_nothing_while_its_subscription_is_under_way() {
     server.publish(&[], b"a1");
     server.publish(&[], b"b1");
     server.publish(&topics, b"2");
-    server.publish_to_earlier(server.mark(), &[], b"a, of another kind");
+    server.mark();
+    server.publish_to_marked(&[], b"a, of another kind");
     let mut later = connect(&mut server);
     server.publish(&topics, b"3");
     for stream in [&mut later, &mut early] {
@@ -206,14 +208,14 @@ fn who_comes_after_a_mark_is_left_out() {
     let mut server = server(PublishOptions::default());
     let (early, one) = zmq_subscriber(&server, &["a"], 0, 4);
     drive(&mut server, "the first", |s| subscriptions(s) == 1);
-    let mark = server.mark();
+    server.mark();
     let (late, two) = zmq_subscriber(&server, &["a"], 0, 1);
     drive(&mut server, "the second", |s| subscriptions(s) == 2);
-    server.publish_to_earlier(mark, &[], b"a1");
-    server.publish_to_earlier(mark, &[b"a".to_vec()], b"2");
-    let now = server.mark();
-    server.publish_to_earlier(now, &[], b"a3");
-    server.publish_to_earlier(mark, &[], b"a4");
+    server.publish_to_marked(&[], b"a1");
+    server.publish_to_marked(&[b"a".to_vec()], b"2");
+    server.publish_to_marked(&[], b"a4");
+    server.mark();
+    server.publish_to_marked(&[], b"a3");
     let (mut first, mut second) = (Vec::new(), Vec::new());
     drive(&mut server, "messages", |_| {
         first.extend(early.try_iter());
@@ -421,6 +423,8 @@ struct Lines {
 
 impl SubscriberCodec for Lines {
     type Error = &'static str;
+
+    const TOPICS: bool = true;
 
     fn decode(
         &mut self,

@@ -6,10 +6,12 @@
 //! and turns bytes that are valid UTF-8 into text
 //! (`salt/payload.py dumps`, `loads`; reference `salt-protocol.md` 1.7).
 
+mod extent;
 mod fields;
 #[cfg(test)]
 mod tests;
 
+pub use extent::extent;
 pub use fields::{Fields, decode_load, fields};
 
 use super::budget::{self, Budget, Exceeded};
@@ -118,7 +120,7 @@ pub fn encode_into(out: &mut Vec<u8>, value: &Value, profile: Profile) {
         Value::Bytes(b) => match profile {
             Profile::Wire => put_str(out, b, profile),
             Profile::Local => {
-                put_len(out, b.len(), [0xc4, 0xc5, 0xc6]);
+                put_bin_header(out, b.len());
                 out.extend_from_slice(b);
             }
         },
@@ -176,6 +178,11 @@ pub fn put_str_header(out: &mut Vec<u8>, len: usize, profile: Profile) {
     } else {
         put_len(out, len, [0xd9, 0xda, 0xdb]);
     }
+}
+
+/// Appends the header of `len` bytes of the bin family, which the caller then appends.
+pub fn put_bin_header(out: &mut Vec<u8>, len: usize) {
+    put_len(out, len, [0xc4, 0xc5, 0xc6]);
 }
 
 fn put_len(out: &mut Vec<u8>, len: usize, codes: [u8; 3]) {

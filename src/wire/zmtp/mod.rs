@@ -7,6 +7,7 @@ mod tests;
 
 pub use request::{RequestDecoder, RequestEvent};
 
+use crate::{Spoken, Transport};
 use std::fmt;
 
 /// Bytes of a greeting.
@@ -31,8 +32,8 @@ pub const COMMAND: u8 = 4;
 /// Why a peer is not a ZMTP subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZmtpError {
-    /// It does not start with a ZMTP 3 greeting.
-    Greeting,
+    /// It does not start with a ZMTP 3 greeting, but with what looks like this.
+    Greeting(Spoken),
     /// It requests another mechanism than NULL.
     Mechanism,
     /// Its first command is not READY.
@@ -50,7 +51,7 @@ pub enum ZmtpError {
 impl fmt::Display for ZmtpError {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(match self {
-            ZmtpError::Greeting => "it does not speak ZMTP 3",
+            ZmtpError::Greeting(spoken) => spoken.refusal(Transport::ZeroMq),
             ZmtpError::Mechanism => "it asks for encryption, which this port does not support",
             ZmtpError::Unready => "it did not send READY",
             ZmtpError::Socket => "it is not a subscriber",
@@ -180,7 +181,12 @@ impl SubscriberDecoder {
 pub fn is_greeting_complete(bytes: &[u8]) -> Result<bool, ZmtpError> {
     let is = |at: usize, right: &dyn Fn(u8) -> bool| bytes.get(at).is_none_or(|b| right(*b));
     if !is(0, &|b| b == FIRST) || !is(9, &|b| b == TENTH) || !is(10, &|b| b >= MAJOR) {
-        return Err(ZmtpError::Greeting);
+        // An older version has the same first byte.
+        let spoken = bytes.first().map_or(Spoken::Unknown, |b| Spoken::of(*b));
+        return Err(ZmtpError::Greeting(match spoken {
+            Spoken::ZeroMq => Spoken::Unknown,
+            other => other,
+        }));
     }
     let Some(mechanism) = bytes.get(12..32) else {
         return Ok(false);

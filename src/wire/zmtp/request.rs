@@ -188,7 +188,10 @@ mod tests {
     fn whoever_is_no_client_is_refused() {
         let open = handshake("DEALER");
         let refused = |bytes: &[u8]| decoded(&[&open, bytes]).unwrap_err();
-        assert_eq!(decoded(&[b"GET / HTTP/1.1"]), Err(ZmtpError::Greeting));
+        assert_eq!(
+            decoded(&[b"GET / HTTP/1.1"]),
+            Err(ZmtpError::Greeting(crate::Spoken::Http))
+        );
         assert_eq!(decoded(&[&handshake("SUB")]), Err(ZmtpError::Client));
         assert_eq!(
             decoded(&[&open[..GREETING], &request(b"x")]),

@@ -57,10 +57,16 @@ fn a_subscriber_is_understood_however_its_words_arrive() {
 
 #[test]
 fn whoever_is_no_subscriber_is_refused_at_once() {
-    assert_eq!(decode(b"GET / HTTP/1.0", 1), Err(ZmtpError::Greeting));
+    assert_eq!(
+        decode(b"GET / HTTP/1.0", 1),
+        Err(ZmtpError::Greeting(Spoken::Http))
+    );
     let mut old = greeting(0);
     old[10] = 1;
-    assert_eq!(decode(&old[..11], 11), Err(ZmtpError::Greeting));
+    assert_eq!(
+        decode(&old[..11], 11),
+        Err(ZmtpError::Greeting(Spoken::Unknown))
+    );
     let mut curve = greeting(0);
     curve[12..17].copy_from_slice(b"CURVE");
     assert_eq!(decode(&curve, 64), Err(ZmtpError::Mechanism));

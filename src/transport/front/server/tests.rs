@@ -1,12 +1,13 @@
 use super::*;
+use crate::front::Zmtp;
 use crate::poll::Poller;
 use halite_wire::zmtp::{handshake, part};
 use std::io::Write;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn front_with(change: impl FnOnce(&mut ZmtpOptions)) -> (ZmtpFront, SocketAddr) {
-    let mut options = ZmtpOptions {
+fn front_with(change: impl FnOnce(&mut RequestOptions)) -> (RequestServer<Zmtp>, SocketAddr) {
+    let mut options = RequestOptions {
         backlog: 10,
         max_message: 4 << 20,
         ipv6: false,
@@ -16,17 +17,17 @@ fn front_with(change: impl FnOnce(&mut ZmtpOptions)) -> (ZmtpFront, SocketAddr) 
         stalled: 3600 * SECOND,
     };
     change(&mut options);
-    let front = ZmtpFront::bind("127.0.0.1", 0, &options).unwrap();
+    let front = RequestServer::bind("127.0.0.1", 0, &options).unwrap();
     let address = front.address().unwrap();
     (front, address)
 }
 
-fn front() -> (ZmtpFront, SocketAddr) {
+fn front() -> (RequestServer<Zmtp>, SocketAddr) {
     front_with(|_| ())
 }
 
 /// The next message, as the server gets it.
-fn next(front: &mut ZmtpFront) -> Received {
+fn next(front: &mut RequestServer<Zmtp>) -> Received {
     loop {
         let mut poller = Poller::new();
         poller.add(front.source());
@@ -48,7 +49,7 @@ fn client(address: SocketAddr) -> zmq::Socket {
     client
 }
 
-fn served(front: &mut ZmtpFront, client: &zmq::Socket) {
+fn served(front: &mut RequestServer<Zmtp>, client: &zmq::Socket) {
     client.send(&b"question"[..], 0).unwrap();
     let Received::Request(request) = next(front) else {
         panic!("no request");
@@ -74,7 +75,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 }
 
 /// Looks after connections until the stream is closed.
-fn tend_until_closed(front: &mut ZmtpFront, stream: &mut TcpStream, memory: Pressure) {
+fn tend_until_closed(front: &mut RequestServer<Zmtp>, stream: &mut TcpStream, memory: Pressure) {
     while !is_closed(stream) {
         front.turn().unwrap();
         front.looked -= ROUND;
@@ -82,7 +83,7 @@ fn tend_until_closed(front: &mut ZmtpFront, stream: &mut TcpStream, memory: Pres
     }
 }
 
-fn connected(front: &mut ZmtpFront, count: usize) {
+fn connected(front: &mut RequestServer<Zmtp>, count: usize) {
     while front.connections.len() < count {
         front.turn().unwrap();
     }
@@ -139,7 +140,7 @@ fn large_messages_pass_both_ways_and_leave_no_memory_behind() {
         }
         let connection = front.connections.values().next().unwrap();
         assert_eq!(
-            (connection.decoder.held(), connection.output.capacity()),
+            (connection.codec.held(), connection.output.capacity()),
             (0, 0)
         );
     }
@@ -204,7 +205,7 @@ fn a_message_without_an_end_costs_its_connection() {
     while front
         .connections
         .values()
-        .all(|c| c.decoder.held() < sent.len())
+        .all(|c| c.codec.held() < sent.len())
     {
         front.turn().unwrap();
     }
@@ -257,7 +258,9 @@ fn whoever_does_not_wait_for_replies_is_cut_off() {
     let (mut front, address) = front();
     let mut flood = silent(address);
     let request = [part(b"", true), part(b"x", false)].concat();
-    flood.write_all(&request.repeat(MAX_MESSAGES + 1)).unwrap();
+    flood
+        .write_all(&request.repeat(Zmtp::MAX_MESSAGES + 1))
+        .unwrap();
     tend_until_closed(&mut front, &mut flood, Pressure::None);
     let asking = client(address);
     asking.send("question", 0).unwrap();

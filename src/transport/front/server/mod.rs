@@ -1,9 +1,10 @@
-//! Requests over ZeroMQ's protocol, from peers with REQ sockets, such as Salt's minions and clients.
+//! A request port over TCP connections, with the protocol of a [`RequestCodec`].
 //!
 //! Our own code rather than libzmq's ROUTER socket, which needs 30 to 50 KiB for each connection, reads a message of many
 //! frames without limit, and closes no connection on request. One epoll set; a turn reads once from each connection that is
 //! ready, so none can hold up the others.
 
+use super::codec::{ClientMessage, RequestCodec};
 use super::connections::Connections;
 use super::{Incoming, Pressure, Received, RequestFront};
 use crate::acceptor::Acceptor;
@@ -12,7 +13,6 @@ use crate::outbox::Outbox;
 use crate::poll::Source;
 use crate::sockets::{KeepAlive, Message};
 use halite_sys::log_limiter::LogLimiter;
-use halite_wire::zmtp::{self, RequestDecoder, RequestEvent};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{MsgFlags, sendmsg};
@@ -31,8 +31,6 @@ const ACCEPTS: usize = 256;
 const READY: usize = 256;
 /// Time between checks of all connections.
 const ROUND: Duration = Duration::from_secs(1);
-/// Most messages in one read. A client has one request in flight; a few more are tolerated.
-const MAX_MESSAGES: usize = 64;
 /// Most bytes of replies that a peer leaves unread.
 const MAX_UNREAD: usize = 256 << 20;
 /// Connections that are closed at once when no descriptor is left for another.
@@ -40,9 +38,9 @@ const SHORTAGE: usize = 64;
 /// Bytes of an incomplete message that a connection may hold when memory is short.
 const MAX_INCOMPLETE: usize = 1 << 20;
 
-/// Options of a [`ZmtpFront`].
+/// Options of a [`RequestServer`].
 #[derive(Clone, Copy, Debug)]
-pub struct ZmtpOptions {
+pub struct RequestOptions {
     /// Backlog of connections not yet accepted.
     pub backlog: i32,
     /// Largest message, in bytes; a larger one closes its connection.
@@ -53,17 +51,17 @@ pub struct ZmtpOptions {
     pub keepalive: KeepAlive,
     /// Most connections.
     pub most_connections: usize,
-    /// Silence after which a peer is sent a heartbeat, and how long it may take to reply. Peers' libraries reply by themselves.
+    /// Silence after which a peer is sent a heartbeat, if the protocol has one, and how long it may take to reply.
     pub heartbeat: Duration,
     /// How long a peer may send nothing of a message or handshake that it has begun, or read nothing of a reply.
     pub stalled: Duration,
 }
 
 /// One connection.
-struct Connection {
+struct Connection<C> {
     stream: TcpStream,
     peer: SocketAddr,
-    decoder: RequestDecoder,
+    codec: C,
     /// What the kernel did not accept yet.
     output: Outbox<()>,
     /// When it last sent something, and when it was sent a heartbeat since.
@@ -74,11 +72,11 @@ struct Connection {
 }
 
 /// A request port.
-pub struct ZmtpFront {
-    options: ZmtpOptions,
+pub struct RequestServer<C> {
+    options: RequestOptions,
     epoll: Epoll,
     acceptor: Acceptor<TcpListener>,
-    connections: HashMap<u64, Connection>,
+    connections: HashMap<u64, Connection<C>>,
     /// Which of them to close first.
     crowd: Connections,
     next_token: u64,
@@ -95,13 +93,17 @@ pub struct ZmtpFront {
     refusals: LogLimiter,
 }
 
-impl ZmtpFront {
+impl<C: RequestCodec> RequestServer<C> {
     /// Binds `port` (0: any free port) on `interface`: an address, `*`, or the name of an interface.
     ///
     /// # Errors
     /// The address cannot be bound: which and why.
-    pub fn bind(interface: &str, port: u16, options: &ZmtpOptions) -> io::Result<ZmtpFront> {
-        let ZmtpOptions {
+    pub fn bind(
+        interface: &str,
+        port: u16,
+        options: &RequestOptions,
+    ) -> io::Result<RequestServer<C>> {
+        let RequestOptions {
             ipv6,
             backlog,
             keepalive,
@@ -110,7 +112,7 @@ impl ZmtpFront {
         let listener = listen::bind(interface, port, ipv6, backlog, keepalive)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
-        Ok(ZmtpFront {
+        Ok(RequestServer {
             options: *options,
             epoll,
             acceptor: Acceptor::new(LISTENER, listener),
@@ -183,16 +185,14 @@ impl ZmtpFront {
         let mut connection = Connection {
             stream,
             peer,
-            decoder: RequestDecoder::default(),
+            codec: C::default(),
             output: Outbox::default(),
             last_read: now,
             pinged: None,
             last_written: now,
         };
-        if connection
-            .send(&self.epoll, token, &[&zmtp::handshake("ROUTER")], now)
-            .is_err()
-        {
+        let hello = C::hello();
+        if !hello.is_empty() && connection.send(&self.epoll, token, &[&hello], now).is_err() {
             return;
         }
         self.connections.insert(token, connection);
@@ -226,26 +226,25 @@ impl ZmtpFront {
         let (mut pong, mut messages) = (Vec::new(), 0);
         let waiting = &mut self.waiting;
         let peer = connection.peer;
-        let decoded =
-            connection
-                .decoder
-                .decode(bytes, self.options.max_message, |event| match event {
-                    RequestEvent::Request(body) => {
-                        messages += 1;
-                        waiting.push_back(Received::Request(Incoming {
-                            from: token.to_be_bytes().to_vec(),
-                            peer: peer.ip().to_canonical().to_string(),
-                            body: body.into(),
-                        }));
-                    }
-                    RequestEvent::Malformed => {
-                        messages += 1;
-                        waiting.push_back(Received::Malformed);
-                    }
-                    // One reply is enough for any number of heartbeats.
-                    RequestEvent::Ping(context) => pong = zmtp::pong(&context),
-                    RequestEvent::Other => {}
-                });
+        let decoded = connection
+            .codec
+            .decode(bytes, self.options.max_message, |message| match message {
+                ClientMessage::Request { mark, body } => {
+                    messages += 1;
+                    waiting.push_back(Received::Request(Incoming {
+                        from: [&token.to_be_bytes()[..], &mark].concat(),
+                        peer: peer.ip().to_canonical().to_string(),
+                        body: body.into(),
+                    }));
+                }
+                ClientMessage::Malformed => {
+                    messages += 1;
+                    waiting.push_back(Received::Malformed);
+                }
+                // One reply is enough for any number of heartbeats.
+                ClientMessage::Ping(context) => pong = C::pong(&context),
+                ClientMessage::Other => {}
+            });
         if messages > 0 {
             // Who has been silent matters only when there are many.
             let many = self.crowd.len() > self.limit() / 2;
@@ -255,7 +254,7 @@ impl ZmtpFront {
         }
         let refusal = match decoded {
             Err(e) => Some(e.to_string()),
-            Ok(()) if messages > MAX_MESSAGES => Some("it does not wait for replies".to_owned()),
+            Ok(()) if messages > C::MAX_MESSAGES => Some("it does not wait for replies".to_owned()),
             Ok(()) => None,
         };
         if let Some(why) = refusal {
@@ -286,6 +285,7 @@ impl ZmtpFront {
     /// Sends heartbeats, and closes connections that are late with something.
     fn check_all(&mut self, now: Instant) {
         let (heartbeat, stalled) = (self.options.heartbeat, self.options.stalled);
+        let ping = C::ping();
         let mut late = Vec::new();
         for (token, connection) in &mut self.connections {
             let silence = now.duration_since(connection.last_read);
@@ -294,14 +294,14 @@ impl ZmtpFront {
             let unanswered = connection
                 .pinged
                 .is_some_and(|pinged| now.duration_since(pinged) >= heartbeat);
-            if unwritten || unanswered || (connection.decoder.is_midway() && silence >= stalled) {
+            if unwritten || unanswered || (connection.codec.is_midway() && silence >= stalled) {
                 late.push(*token);
-            } else if silence >= heartbeat && connection.pinged.is_none() {
+            } else if silence >= heartbeat
+                && connection.pinged.is_none()
+                && let Some(ping) = &ping
+            {
                 connection.pinged = Some(now);
-                if connection
-                    .send(&self.epoll, *token, &[&zmtp::ping()], now)
-                    .is_err()
-                {
+                if connection.send(&self.epoll, *token, &[ping], now).is_err() {
                     late.push(*token);
                 }
             }
@@ -313,7 +313,7 @@ impl ZmtpFront {
 
     /// Closes the connection with the longest incomplete message, if that is long.
     fn close_hoarder(&mut self) -> bool {
-        let held = |c: &Connection| c.decoder.held() + c.output.byte_len();
+        let held = |c: &Connection<C>| c.codec.held() + c.output.byte_len();
         let most = self.connections.iter().max_by_key(|(_, c)| held(c));
         let Some((token, hoarder)) = most.filter(|(_, c)| held(c) > MAX_INCOMPLETE) else {
             return false;
@@ -330,7 +330,7 @@ impl ZmtpFront {
     }
 }
 
-impl Connection {
+impl<C> Connection<C> {
     /// Sends bytes, or keeps what the kernel does not accept now.
     fn send(&mut self, epoll: &Epoll, token: u64, parts: &[&[u8]], now: Instant) -> io::Result<()> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -381,7 +381,7 @@ impl Connection {
     }
 }
 
-impl RequestFront for ZmtpFront {
+impl<C: RequestCodec> RequestFront for RequestServer<C> {
     fn source(&self) -> Source<'_> {
         Source::fd(self.epoll.0.as_raw_fd())
     }
@@ -398,15 +398,14 @@ impl RequestFront for ZmtpFront {
     }
 
     fn answer(&mut self, from: &[u8], body: Message) -> io::Result<()> {
-        let token = from.try_into().map_or(LISTENER, u64::from_be_bytes);
+        let Some((token, mark)) = from.split_first_chunk() else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        let token = u64::from_be_bytes(*token);
         let Some(connection) = self.connections.get_mut(&token) else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        let parts: [&[u8]; 3] = [
-            zmtp::EMPTY_PART,
-            &zmtp::part_header(body.len(), false),
-            &body,
-        ];
+        let parts: [&[u8]; 2] = [&C::reply_start(mark, body.len()), &body];
         let sent = connection.send(&self.epoll, token, &parts, Instant::now());
         if sent.is_err() {
             self.close(token);

@@ -1,0 +1,252 @@
+//! A non-blocking client of Salt's TCP transport (reference `salt-transports.md` 1): the counterpart of
+//! [`zmtp::Connection`](crate::zmtp::Connection).
+
+use crate::poll::Source;
+use crate::sockets::KeepAlive;
+use crate::zmtp::start_connect;
+use halite_wire::tcp::{self, FrameDecoder, TcpError};
+use rand::RngCore;
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+/// Largest message, in bytes; no reply or publication of a master is larger.
+const MAX_MESSAGE: usize = 256 << 20;
+/// Bytes per read.
+const CHUNK: usize = 16 << 10;
+/// Bytes read per [`Connection::step`].
+const STEP: usize = 256 << 10;
+
+/// One connection. It does not reconnect.
+#[derive(Debug)]
+pub struct Connection {
+    stream: TcpStream,
+    is_connected: bool,
+    decoder: FrameDecoder,
+    output: Vec<u8>,
+    written: usize,
+    /// The identifier of the last request.
+    mid: String,
+}
+
+impl Connection {
+    /// Starts connecting. Call [`Connection::step`] whenever the descriptor becomes readable or writable.
+    ///
+    /// # Errors
+    /// No descriptors are left, or there is no route to the address.
+    pub fn open(address: SocketAddr) -> io::Result<Connection> {
+        let stream = start_connect(address)?;
+        stream.set_nodelay(true)?;
+        Ok(Connection {
+            stream,
+            is_connected: false,
+            decoder: FrameDecoder::default(),
+            output: Vec::new(),
+            written: 0,
+            mid: String::new(),
+        })
+    }
+
+    /// Whether the server has accepted the connection, and what was sent may have reached it.
+    pub fn is_ready(&self) -> bool {
+        self.is_connected
+    }
+
+    /// Whether [`Connection::step`] has something to do when the descriptor becomes writable.
+    pub fn wants_write(&self) -> bool {
+        !self.is_connected || self.written < self.output.len()
+    }
+
+    /// The socket, for its options.
+    pub fn stream(&self) -> &TcpStream {
+        &self.stream
+    }
+
+    /// Sends a request, now or when connected. Replies to earlier ones are ignored from now on.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn request(&mut self, body: &[u8]) -> io::Result<()> {
+        self.mid = random_uuid();
+        self.send(&tcp::request(&self.mid, body))
+    }
+
+    /// Sends a frame, now or when connected.
+    ///
+    /// # Errors
+    /// The connection failed.
+    pub fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        self.output.extend_from_slice(frame);
+        self.flush()
+    }
+
+    /// Writes and reads a limited number of bytes without blocking, and calls `each` for every reply to the last request, and
+    /// for every frame that is no reply. Returns whether there may be more.
+    ///
+    /// # Errors
+    /// The connection has ended, or the peer violates the protocol.
+    pub fn step(&mut self, each: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
+        if !self.is_connected {
+            if let Some(e) = self.stream.take_error()? {
+                return Err(e);
+            }
+            if self.stream.peer_addr().is_err() {
+                return Ok(false);
+            }
+            self.is_connected = true;
+        }
+        self.flush()?;
+        let mut chunk = [0; CHUNK];
+        for _ in 0..STEP / CHUNK {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => self.decode(chunk.get(..n).unwrap_or_default(), each)?,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(true)
+    }
+
+    fn decode(&mut self, bytes: &[u8], each: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+        let mid = &self.mid;
+        let decoded = self.decoder.decode(bytes, MAX_MESSAGE, |frame| {
+            if tcp::mid(frame.head).is_none_or(|of| of == mid) {
+                each(frame.body);
+            }
+        });
+        decoded.map_err(|e: TcpError| io::Error::new(io::ErrorKind::InvalidData, e.to_string()))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        while self.is_connected && self.written < self.output.len() {
+            match self.stream.write(&self.output[self.written..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => self.written += n,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(e),
+            }
+        }
+        if self.is_connected {
+            self.output = Vec::new();
+            self.written = 0;
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// A subscriber: it says who it is, and gets publications.
+#[derive(Debug)]
+pub struct Subscription {
+    connection: Connection,
+    waiting: VecDeque<Vec<u8>>,
+    lost: Option<io::Error>,
+}
+
+impl Subscription {
+    /// Starts connecting, and sends `claim`, an envelope, when connected.
+    ///
+    /// # Errors
+    /// No descriptors are left, or there is no route to the address.
+    pub fn open(
+        address: SocketAddr,
+        claim: &[u8],
+        keepalive: KeepAlive,
+    ) -> io::Result<Subscription> {
+        let mut connection = Connection::open(address)?;
+        keepalive.apply_to(&connection.stream)?;
+        connection.send(&tcp::message(claim))?;
+        Ok(Subscription {
+            connection,
+            waiting: VecDeque::new(),
+            lost: None,
+        })
+    }
+
+    /// Ready when [`receive`](Subscription::receive) has something to do; see also
+    /// [`has_waiting`](Subscription::has_waiting).
+    pub fn source(&self) -> Source<'_> {
+        let fd = self.connection.stream.as_raw_fd();
+        if self.connection.wants_write() {
+            Source::writable_fd(fd)
+        } else {
+            Source::fd(fd)
+        }
+    }
+
+    /// Whether [`receive`](Subscription::receive) would return something at once.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Whether it is connected and has said who it is.
+    pub fn is_ready(&self) -> bool {
+        !self.connection.wants_write()
+    }
+
+    /// Why the connection has ended, if it has.
+    pub fn lost(&self) -> Option<&io::Error> {
+        self.lost.as_ref()
+    }
+
+    /// The next publication, if there is one.
+    pub fn receive(&mut self) -> Option<Vec<u8>> {
+        if self.waiting.is_empty() {
+            self.advance();
+        }
+        self.waiting.pop_front()
+    }
+
+    /// Writes and reads without blocking.
+    pub fn advance(&mut self) {
+        let waiting = &mut self.waiting;
+        if self.lost.is_none() {
+            let read = self.connection.step(&mut |body| {
+                let message = body.get(tcp::unwrapped(body)).unwrap_or_default();
+                waiting.push_back(message.to_vec());
+            });
+            self.lost = read.err();
+        }
+    }
+}
+
+/// A UUID of version 4, as text.
+fn random_uuid() -> String {
+    let mut bytes = [0; 16];
+    rand::thread_rng().fill_bytes(&mut bytes);
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex = u128::from_be_bytes(bytes);
+    let hex = format!("{hex:032x}");
+    format!(
+        "{}-{}-{}-{}-{}",
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..]
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uuids_have_the_form_of_version_4() {
+        let uuid = random_uuid();
+        assert_eq!(uuid.len(), 36);
+        assert_eq!(uuid.as_bytes()[14], b'4');
+        assert!(matches!(uuid.as_bytes()[19], b'8' | b'9' | b'a' | b'b'));
+        assert_ne!(uuid, random_uuid());
+    }
+}

@@ -1,0 +1,221 @@
+//! Other transports than ZeroMQ: every minion at every master that a stock pair of them works with, and at halite's those that
+//! stock cannot.
+
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Instant;
+use tempfile::TempDir;
+use testing::check::same;
+use testing::ports::Ports;
+use testing::{Checks, Cli, LONG, Master, Minion, Stock, wait_until};
+
+const HALITE: &str = "halite";
+
+/// What a minion of `transport: tcp` is told.
+const TCP: &str = "transport: tcp\ntcp_reconnect_backoff: 0.2";
+
+/// A master of `transport: tcp`, `halite` or a series of stock, and its minions.
+pub fn tcp(at: &str, minions: &[&str]) {
+    let roots = roots();
+    let lines = format!("transport: tcp\n{}", config(roots.path()));
+    let (master, stock) = match at {
+        HALITE => (Master::halite(&lines), Stock::find("3008")),
+        series => {
+            let stock = Stock::find(series);
+            let master = stock.as_ref().map(|stock| Master::stock(stock, &lines));
+            (master.expect("the caller has looked"), stock)
+        }
+    };
+    let mut tools = vec![master.halite_cli()];
+    tools.extend(stock.map(|stock| master.stock_cli(&stock)));
+    let mut checks = Checks::default();
+    let mut fleet = Fleet::start(master, minions, TCP);
+    fleet.wait_answering(&tools[0]);
+    for cli in &tools {
+        jobs(&fleet, cli, &mut checks);
+    }
+    if !fleet.master.is_stock() {
+        // Of stock minions, as many as are needed to see a race.
+        let many = |series: &&str| fleet.minions.len() < 8 && series.parse::<u32>().is_ok();
+        let more: Vec<&str> = minions.iter().copied().filter(many).collect();
+        for (n, series) in (0..2).flat_map(|n| more.iter().map(move |series| (n, *series))) {
+            fleet.add(series, &format!("m{series}-{n}"), TCP);
+        }
+        fleet.wait_answering(&tools[0]);
+        fleet.restart(&tools[0]);
+        jobs(&fleet, &tools[0], &mut checks);
+    }
+    checks.finish();
+}
+
+/// One master with two transports.
+pub fn both(minions: &[&str]) {
+    let further = Ports::hold(2);
+    let ports = further.numbers();
+    let roots = roots();
+    let lines = format!(
+        "transports: [tcp]\ntransport_opts: {{tcp: {{publish_port: {}, ret_port: {}}}}}\n{}",
+        ports[0],
+        ports[1],
+        config(roots.path())
+    );
+    further.release();
+    let master = Master::halite(&lines);
+    let tools = [master.halite_cli()];
+    let mut checks = Checks::default();
+    let mut fleet = Fleet::start(master, minions, "");
+    let own = (fleet.master.publish_port, fleet.master.ret_port);
+    // With its default, a minion takes the publish port that the master names.
+    (fleet.master.publish_port, fleet.master.ret_port) = (4505, ports[1]);
+    for series in minions {
+        fleet.add(series, &format!("tcp-{series}"), TCP);
+    }
+    (fleet.master.publish_port, fleet.master.ret_port) = own;
+    fleet.wait_answering(&tools[0]);
+    jobs(&fleet, &tools[0], &mut checks);
+    checks.finish();
+}
+
+fn roots() -> TempDir {
+    let dir = testing::short_dir();
+    for (name, text) in [
+        ("file", "content\n"),
+        ("top.sls", "base: {'*': [p]}\n"),
+        ("p.sls", "from: the master\n"),
+    ] {
+        std::fs::write(dir.path().join(name), text).expect("a file can be written");
+    }
+    dir
+}
+
+fn config(roots: &Path) -> String {
+    let dir = roots.display();
+    format!("file_roots: {{base: [{dir}]}}\npillar_roots: {{base: [{dir}]}}")
+}
+
+/// Who has the wrong transport is told so, on both sides.
+pub fn wrong() {
+    for (at, of) in [("zeromq", "tcp"), ("tcp", "zeromq")] {
+        let master = Master::halite(&format!("transport: {at}"));
+        let minion = Minion::halite(&master, "m", &format!("transport: {of}"));
+        wait_until(&format!("the master of {at} says what is wrong"), || {
+            master
+                .tail()
+                .contains("both must have the same `transport`")
+        });
+        wait_until(&format!("the minion of {of} says what is wrong"), || {
+            minion.tail().contains("`transport`")
+        });
+    }
+}
+
+struct Fleet {
+    // Minions end before their master.
+    minions: Vec<Minion>,
+    master: Master,
+}
+
+impl Fleet {
+    fn start(master: Master, minions: &[&str], extra: &str) -> Fleet {
+        let mut fleet = Fleet {
+            minions: Vec::new(),
+            master,
+        };
+        for series in minions {
+            fleet.add(series, &format!("m{series}"), extra);
+        }
+        fleet
+    }
+
+    fn add(&mut self, series: &str, id: &str, extra: &str) {
+        let extra = format!("grains: {{role: {series}}}\n{extra}");
+        let mut minion = match series {
+            HALITE => Minion::halite(&self.master, id, &extra),
+            series => {
+                let stock = Stock::find(series).expect("the caller has looked");
+                Minion::stock(&stock, &self.master, id, &extra)
+            }
+        };
+        let keys = self.master.home.pki();
+        wait_until(&format!("{id} asks to be accepted"), || {
+            minion.must_live();
+            keys.join("minions_pre").join(id).exists()
+        });
+        let ran = self.master.halite_cli().key(&["-a", id, "-y"]);
+        ran.ok().expect("a key can be accepted");
+        self.minions.push(minion);
+    }
+
+    fn ids(&self) -> Vec<&str> {
+        self.minions.iter().map(|m| m.id.as_str()).collect()
+    }
+
+    fn wait_answering(&mut self, cli: &Cli) {
+        let end = Instant::now() + LONG;
+        let list = self.ids().join(",");
+        loop {
+            self.minions.iter_mut().for_each(Minion::must_live);
+            // By a list, which a stock minion hears only if it has said who it is.
+            let ran = cli.salt(&["-L", &list, "test.ping", "-t", "3", "--out=json"]);
+            let all = ran.returns().unwrap_or_default();
+            if self
+                .ids()
+                .iter()
+                .all(|id| all.get(*id) == Some(&json!(true)))
+            {
+                return;
+            }
+            assert!(
+                Instant::now() < end,
+                "not everybody answers: {}",
+                ran.describe()
+            );
+        }
+    }
+
+    fn restart(&mut self, cli: &Cli) {
+        self.master.stop();
+        self.master.start_again();
+        self.wait_answering(cli);
+    }
+}
+
+fn jobs(fleet: &Fleet, cli: &Cli, checks: &mut Checks) {
+    let list = fleet.ids().join(",");
+    let all = |answer: &dyn Fn(&str) -> Value| {
+        let ids = fleet.ids();
+        let pairs = ids.iter().map(|id| ((*id).to_owned(), answer(id)));
+        pairs.collect::<serde_json::Map<_, _>>()
+    };
+    let large = "ü".repeat(50_000);
+    for (args, answer) in [
+        (vec!["*", "test.ping"], all(&|_| json!(true))),
+        (vec!["-L", &list, "test.echo", "x"], all(&|_| json!("x"))),
+        (vec!["-G", "role:*", "test.echo", "y"], all(&|_| json!("y"))),
+        (
+            vec!["-C", "G@role:* and *", "grains.get", "id"],
+            all(&|id| json!(id)),
+        ),
+        (vec!["*", "test.echo", &large], all(&|_| json!(large))),
+        (
+            vec!["*", "pillar.get", "from"],
+            all(&|_| json!("the master")),
+        ),
+        (
+            vec!["*", "cp.get_file_str", "salt://file"],
+            all(&|_| json!("content\n")),
+        ),
+    ] {
+        let line: String = format!("{}: {}", cli.name, args.join(" "));
+        checks.run(line.get(..60).unwrap_or(&line), || {
+            same(cli.ask(&args)?, answer.clone())
+        });
+    }
+    let one = fleet.ids()[0];
+    checks.run(&format!("{}: {one} alone", cli.name), || {
+        let answer = all(&|_| json!(true));
+        let alone = cli.ask(&[one, "test.ping"])?;
+        same(alone.get(one), answer.get(one))?;
+        same(alone.len(), 1)
+    });
+}
