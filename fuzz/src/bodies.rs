@@ -31,6 +31,7 @@ use halite::wire::budget::Budget;
 use halite::wire::envelope::{Body, Envelope, check_id, clear_load, envelope_id, peek_cmd};
 use halite::wire::ids::{Jid, Tag};
 use halite::wire::msgpack::{self, Profile};
+use halite::wire::tcp;
 use halite::wire::yaml;
 use halite::wire::zmtp;
 use halite::wire::{Map, Value};
@@ -57,6 +58,7 @@ pub const ALL: &[Entry] = &[
     ("stomp", stomp),
     ("zmtp", zmtp_words),
     ("zmtp_request", zmtp_requests),
+    ("tcp_frame", tcp_frames),
     ("ruby_marshal", ruby_marshal),
     ("ruby_psych", ruby_psych),
     ("collective_core", collective_core),
@@ -384,6 +386,33 @@ pub fn zmtp_requests(data: &[u8]) {
             zmtp::RequestEvent::Request(body) => assert!(body.len() <= MAX_MESSAGE),
             zmtp::RequestEvent::Malformed | zmtp::RequestEvent::Other => {}
         }
+    }
+}
+
+/// What a peer of the TCP transport sends, whole and in pieces.
+pub fn tcp_frames(data: &[u8]) {
+    const MAX_FRAME: usize = 512;
+    let heard = |size: usize| {
+        let (mut decoder, mut frames) = (tcp::FrameDecoder::default(), Vec::new());
+        for piece in data.chunks(size) {
+            let take = |frame: tcp::Frame| frames.push((frame.head.to_vec(), frame.body.to_vec()));
+            if let Err(fault) = decoder.decode(piece, MAX_FRAME, take) {
+                return (frames, Some(fault));
+            }
+            assert!(decoder.held() < MAX_FRAME);
+        }
+        (frames, None)
+    };
+    let whole = heard(data.len().max(1));
+    assert_eq!(whole, heard(3));
+    for (head, body) in whole.0 {
+        let _ = tcp::mid(&head);
+        let inner = &body[tcp::unwrapped(&body)];
+        assert!(inner.len() <= body.len());
+        // A reply repeats the head as it is.
+        let reply = [tcp::frame_start(&head), body.clone()].concat();
+        let again = tcp::Frame::parse(&reply).unwrap();
+        assert_eq!((again.head, again.body), (&head[..], &body[..]));
     }
 }
 

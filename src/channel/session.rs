@@ -434,10 +434,10 @@ impl Session {
             .unwrap_or(0)
     }
 
-    /// The port that the master reports, unless the minion is configured with another one than the default.
+    /// The port that the master reports, unless the minion is configured with another one than the default; stock's is 4506.
     fn publish_port(&self, said: u16) -> u16 {
         match self.config.publish_port {
-            4505 => said,
+            4505 | 4506 => said,
             own => own,
         }
     }

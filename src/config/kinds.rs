@@ -1,7 +1,7 @@
 //! Option types with a fixed set of words, and the directories of environments.
 
 use super::value::{Converted, OptionValue, converted, text, with_note};
-use halite_wire::{Map, Value};
+use halite_wire::{Map, Transport, Value};
 
 macro_rules! words {
     ($($(#[$meta:meta])* $name:ident = $type:literal { $($(#[$word_meta:meta])* $variant:ident = $word:literal,)* })*) => {$(
@@ -80,6 +80,39 @@ impl SaltSeries {
             SaltSeries::S3006 | SaltSeries::S3007 => halite_ipc::StampStyle::Naive,
             SaltSeries::S3008 => halite_ipc::StampStyle::Offset,
         }
+    }
+}
+
+impl OptionValue for Transport {
+    const TYPE: &'static str = "zeromq or tcp";
+
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        converted(Transport::of_name(&text(value)?)?)
+    }
+
+    fn to_value(&self) -> Value {
+        self.name().into()
+    }
+}
+
+/// The transports of a list (`transports`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Transports(pub Vec<Transport>);
+
+impl OptionValue for Transports {
+    const TYPE: &'static str = "a list of zeromq and tcp";
+
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        let one = |value: &Value| Transport::of_name(&text(value)?);
+        converted(Transports(match value {
+            Value::Array(items) => items.iter().map(one).collect::<Option<_>>()?,
+            single => vec![one(single)?],
+        }))
+    }
+
+    fn to_value(&self) -> Value {
+        let names: Vec<String> = self.0.iter().map(Transport::to_string).collect();
+        names.into()
     }
 }
 

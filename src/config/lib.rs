@@ -42,7 +42,7 @@ pub use gateways::{ArenaGateway, Broker, CollectiveGateway, Plugin, SysinspectGa
 pub use inspect::{Given, Inspection, inspect};
 pub use kinds::{
     BusFraming, ExtPillars, Items, JobCacheCompat, LogFormat, PeerRules, Reactions, Roots,
-    SaltSeries, TokenOverride,
+    SaltSeries, TokenOverride, Transports,
 };
 pub use logs::log_options_of;
 pub use master::{MASTER_OPTIONS, MasterConfig};
@@ -53,7 +53,7 @@ pub use returners::{Returner, Settings};
 pub use runtime::{ModuleLimits, OfferedRuntime, RUNTIME_OPTIONS, RuntimeConfig};
 pub use subset::{FileServerOptions, JinjaOptions, RenderOptions};
 pub use table::{OptionGroup, OptionInfo, Role};
-pub use transport::{Ports, Transports};
+pub use transport::Ports;
 pub use value::{Converted, OptionValue};
 
 use std::path::Path;

@@ -2,10 +2,9 @@
 
 use super::kinds::{
     BusFraming, Decrypt, ExtPillars, Items, JobCacheCompat, LogFormat, PeerRules, Reactions, Roots,
-    SaltSeries, TokenOverride,
+    SaltSeries, TokenOverride, Transports,
 };
 use super::table::options;
-use super::transport::Transports;
 use halite_wire::{Map, Transport};
 use std::path::PathBuf;
 

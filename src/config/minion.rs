@@ -68,7 +68,7 @@ options! {
         /// Protocol of the master's ports: `zeromq` or `tcp`.
         transport: Transport = "zeromq";
         /// Seconds before a lost connection of the transport `tcp` is made again.
-        tcp_reconnect_backoff: f64 = "1.0";
+        tcp_reconnect_backoff: u64 = "1";
         /// Milliseconds before the first attempt to reconnect.
         recon_default: u64 = "1000";
         /// Milliseconds by which that delay may grow.

@@ -1,44 +1,11 @@
 //! The transports that a master serves, and their ports.
 
-use super::value::{Converted, OptionValue, converted, text};
+use super::value::{OptionValue, text};
 use super::{ConfigError, MasterConfig, finish};
 use halite_wire::{Map, Transport, Value};
 
 /// By how much the ports of a further transport are higher than those of the one before it.
 const STEP: u16 = 100;
-
-impl OptionValue for Transport {
-    const TYPE: &'static str = "zeromq or tcp";
-
-    fn from_value(value: &Value) -> Option<Converted<Self>> {
-        converted(Transport::of_name(&text(value)?)?)
-    }
-
-    fn to_value(&self) -> Value {
-        self.name().into()
-    }
-}
-
-/// The transports of a list (`transports`).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Transports(pub Vec<Transport>);
-
-impl OptionValue for Transports {
-    const TYPE: &'static str = "a list of zeromq and tcp";
-
-    fn from_value(value: &Value) -> Option<Converted<Self>> {
-        let one = |value: &Value| Transport::of_name(&text(value)?);
-        converted(Transports(match value {
-            Value::Array(items) => items.iter().map(one).collect::<Option<_>>()?,
-            single => vec![one(single)?],
-        }))
-    }
-
-    fn to_value(&self) -> Value {
-        let names: Vec<String> = self.0.iter().map(Transport::to_string).collect();
-        names.into()
-    }
-}
 
 /// The two ports of a transport.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -62,3 +62,86 @@ impl Registrar {
         PublicKey::from_pem(&text).ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halite_crypto::{KeyString, PrivateKey};
+    use halite_wire::tcp::Frame;
+    use serde_json::Value as Json;
+
+    struct Stock {
+        key: Crypticle,
+        claim: Vec<u8>,
+        public: String,
+    }
+
+    fn stock() -> Vec<Stock> {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/tcp.json");
+        let file: Json = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let series = file["series"].as_object().unwrap();
+        let one = |vectors: &Json| {
+            let text = |name: &str| vectors[name].as_str().unwrap().to_owned();
+            let frame = text("id_frame");
+            let frame: Vec<u8> = (0..frame.len())
+                .step_by(2)
+                .map(|i| u8::from_str_radix(&frame[i..i + 2], 16).unwrap())
+                .collect();
+            let private = PrivateKey::from_pem(&text("minion_private_pem")).unwrap();
+            Stock {
+                key: Crypticle::new(&KeyString::from_text(&text("aes")).unwrap()),
+                claim: Frame::parse(&frame).unwrap().body.to_vec(),
+                public: private.public().to_pem(),
+            }
+        };
+        series.values().map(one).collect()
+    }
+
+    #[test]
+    fn minions_of_all_series_are_who_they_say() {
+        let all = stock();
+        let other = Crypticle::new(&KeyString::generate());
+        for (n, Stock { key, claim, public }) in all.iter().enumerate() {
+            let dir = tempfile::tempdir().unwrap();
+            let root = dir.path().display().to_string();
+            let options = halite_wire::map! {"root_dir" => root, "user" => "root"};
+            let config = MasterConfig::from_map(options, dir.path()).unwrap();
+            let keys = config.pki_dir.join("minions");
+            std::fs::create_dir_all(&keys).unwrap();
+            let registrar = Registrar::new(&config);
+            let topics =
+                |keys: &[&Crypticle], claim: &[u8]| registrar.topics(claim, keys.iter().copied());
+            let refusal = |keys: &[&Crypticle], claim: &[u8]| topics(keys, claim).unwrap_err();
+            assert!(refusal(&[key], claim).contains("not the accepted one"));
+            let stranger = &all[(n + 1) % all.len()];
+            std::fs::write(keys.join("m1"), &stranger.public).unwrap();
+            assert!(refusal(&[key], claim).contains("not the accepted one"));
+            std::fs::write(keys.join("m1"), public).unwrap();
+            let expected = ["broadcast".to_owned(), HashType::Sha1.hex(b"m1")];
+            assert_eq!(
+                topics(&[&other, key], claim).unwrap(),
+                expected.map(String::into_bytes)
+            );
+            assert!(refusal(&[&other], claim).contains("another key"));
+            for broken in [
+                &b"\xc0"[..],
+                b"\x81\xa3enc\xa5clear",
+                &claim[..claim.len() - 1],
+            ] {
+                refusal(&[key], broken);
+            }
+            for load in [
+                halite_wire::Value::Nil,
+                halite_wire::map! {"id" => "m1"}.into(),
+                halite_wire::map! {"id" => "../m1", "tok" => vec![0; 256]}.into(),
+            ] {
+                let envelope = halite_wire::map! {"enc" => "aes", "load" => key.dumps(&load, None)};
+                let claim = halite_wire::msgpack::encode_map(
+                    &envelope,
+                    halite_wire::msgpack::Profile::Wire,
+                );
+                refusal(&[key], &claim);
+            }
+        }
+    }
+}

@@ -113,7 +113,7 @@ pub fn open(
     let config = session.config();
     if config.transport == Transport::Tcp && reason != Reason::First {
         // The connection was lost a moment ago; the master may be starting.
-        let wait = Duration::try_from_secs_f64(config.tcp_reconnect_backoff).unwrap_or_default();
+        let wait = Duration::from_secs(config.tcp_reconnect_backoff);
         if !shared.stop.sleep(jittered(wait)) {
             return Ok(None);
         }

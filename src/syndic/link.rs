@@ -166,7 +166,7 @@ impl Link<'_> {
             stop,
             ..
         } = self.plan;
-        let wait = Duration::try_from_secs_f64(upper.tcp_reconnect_backoff).unwrap_or_default();
+        let wait = Duration::from_secs(upper.tcp_reconnect_backoff);
         if !stop.sleep(jittered(wait)) {
             return Ok(());
         }

@@ -510,6 +510,45 @@ mod tests {
     }
 
     #[test]
+    fn replies_over_tcp_belong_to_their_requests() {
+        use halite_wire::tcp::{FrameDecoder, frame_start};
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = tcp_url("127.0.0.1", listener.local_addr().unwrap().port());
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let (mut peer, _) = listener.accept().unwrap();
+                let (mut decoder, mut chunk) = (FrameDecoder::default(), [0; 4096]);
+                let mut last = frame_start(b"\x81\xa3mid\xa1x");
+                let mut asked = 0;
+                while asked < 2 {
+                    let n = peer.read(&mut chunk).unwrap();
+                    let mut replies = Vec::new();
+                    decoder
+                        .decode(&chunk[..n], 1000, |frame| {
+                            // First one that belongs to an earlier request.
+                            replies.extend_from_slice(&last);
+                            replies.extend_from_slice(b"\xa5wrong");
+                            last = frame_start(frame.head);
+                            replies.extend_from_slice(&last);
+                            replies.extend_from_slice(frame.body);
+                            asked += 1;
+                        })
+                        .unwrap();
+                    peer.write_all(&replies).unwrap();
+                }
+            });
+            let options = RequesterOptions {
+                transport: Transport::Tcp,
+                ..RequesterOptions::default()
+            };
+            let mut requester = Requester::new(&url, options);
+            for body in [b"\xa1a", b"\xa1b"] {
+                assert_eq!(requester.ask(body, LONG).unwrap(), Some(body.to_vec()));
+            }
+        });
+    }
+
+    #[test]
     fn addresses_are_checked() {
         for wrong in ["", "ipc:///x", "tcp://host", "tcp://host:99999"] {
             let failed = requester(wrong).ask(b"x", LONG).unwrap_err();

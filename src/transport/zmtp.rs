@@ -180,8 +180,8 @@ impl Connection {
         self.flush()?;
         match read {
             Filled::Ended if self.stage == Stage::Greeting => Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "it hung up before a ZeroMQ greeting; does the option `transport` differ there?",
+                io::ErrorKind::InvalidData,
+                "it hung up instead of greeting; does the option `transport` differ there?",
             )),
             Filled::Ended => Err(io::ErrorKind::UnexpectedEof.into()),
             Filled::Blocked => Ok(false),

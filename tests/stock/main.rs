@@ -13,3 +13,4 @@ mod runner;
 mod schedule;
 mod standalone;
 mod syndic;
+mod transports;

@@ -11,7 +11,6 @@ mod masters;
 mod middle;
 mod presence;
 mod rotation;
-mod transport;
 
 use fleet::Fleet;
 use testing::{Checks, Master, Stock};
@@ -99,52 +98,4 @@ fn keys_of_publications_change_under_stock_minions() {
 fn a_halite_minion_of_stock_masters_of_two_series() {
     let Some((old, new)) = stock() else { return };
     masters::all(&old, &new);
-}
-
-/// All series of stock, or nothing to test.
-fn all_stock() -> bool {
-    ["3006", "3007", "3008"]
-        .iter()
-        .all(|series| Stock::find(series).is_some())
-}
-
-#[test]
-fn tcp_at_halite() {
-    if all_stock() {
-        transport::tcp("halite", &["halite", "3006", "3007", "3008"]);
-    }
-}
-
-/// Its publications have a form that later minions do not read.
-#[test]
-fn tcp_at_stock_3006() {
-    if all_stock() {
-        transport::tcp("3006", &["halite", "3006"]);
-    }
-}
-
-#[test]
-fn tcp_at_stock_3007() {
-    if all_stock() {
-        transport::tcp("3007", &["halite", "3006", "3007"]);
-    }
-}
-
-#[test]
-fn tcp_at_stock_3008() {
-    if all_stock() {
-        transport::tcp("3008", &["halite", "3007", "3008"]);
-    }
-}
-
-#[test]
-fn two_transports_at_halite() {
-    if all_stock() {
-        transport::both(&["halite", "3006", "3008"]);
-    }
-}
-
-#[test]
-fn the_wrong_transport_is_named_on_both_sides() {
-    transport::wrong();
 }

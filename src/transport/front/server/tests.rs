@@ -6,8 +6,8 @@ use std::io::Write;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn front_with(change: impl FnOnce(&mut RequestOptions)) -> (RequestServer<Zmtp>, SocketAddr) {
-    let mut options = RequestOptions {
+fn front_options() -> RequestOptions {
+    RequestOptions {
         backlog: 10,
         max_message: 4 << 20,
         ipv6: false,
@@ -15,7 +15,11 @@ fn front_with(change: impl FnOnce(&mut RequestOptions)) -> (RequestServer<Zmtp>,
         most_connections: 8,
         heartbeat: 3600 * SECOND,
         stalled: 3600 * SECOND,
-    };
+    }
+}
+
+fn front_with(change: impl FnOnce(&mut RequestOptions)) -> (RequestServer<Zmtp>, SocketAddr) {
+    let mut options = front_options();
     change(&mut options);
     let front = RequestServer::bind("127.0.0.1", 0, &options).unwrap();
     let address = front.address().unwrap();
@@ -304,4 +308,69 @@ fn other_peers_are_refused() {
         stream.set_nonblocking(true).unwrap();
         tend_until_closed(&mut front, &mut stream, Pressure::None);
     }
+}
+
+#[test]
+fn requests_over_tcp_are_answered_in_any_order() {
+    use crate::front::Tcp;
+    use halite_wire::tcp::{FrameDecoder, request};
+    let options = front_options();
+    let mut front = RequestServer::<Tcp>::bind("127.0.0.1", 0, &options).unwrap();
+    let address = front.address().unwrap();
+    let next = |front: &mut RequestServer<Tcp>| loop {
+        let mut poller = Poller::new();
+        poller.add(front.source());
+        if !front.has_waiting() {
+            poller.wait(Some(60 * SECOND)).unwrap();
+        }
+        match front.receive().unwrap() {
+            Received::Nothing => {}
+            message => return message,
+        }
+    };
+    let mut stream = TcpStream::connect(address).unwrap();
+    let bodies = [&b"\x01"[..], b"\x02", b"\x03"];
+    for (mid, body) in ["a", "b", "c"].into_iter().zip(bodies) {
+        stream.write_all(&request(mid, body)).unwrap();
+    }
+    // A head that nobody needs is not worth the memory.
+    stream
+        .write_all(&request(&"x".repeat(1000), b"\x04"))
+        .unwrap();
+    let mut asked = Vec::new();
+    for body in bodies {
+        let Received::Request(request) = next(&mut front) else {
+            panic!("no request");
+        };
+        assert_eq!(&*request.body, body);
+        asked.push(request.from);
+    }
+    assert!(matches!(next(&mut front), Received::Malformed));
+    for (from, body) in asked.iter().zip(bodies).rev() {
+        front.answer(from, body.to_vec().into()).unwrap();
+    }
+    let (mut decoder, mut replies) = (FrameDecoder::default(), Vec::new());
+    while replies.len() < 3 {
+        let mut chunk = [0; 7];
+        let n = stream.read(&mut chunk).unwrap();
+        decoder
+            .decode(&chunk[..n], 100, |frame| {
+                replies.push((frame.head.to_vec(), frame.body.to_vec()));
+            })
+            .unwrap();
+    }
+    let head = |mid: u8| vec![0x81, 0xa3, b'm', b'i', b'd', 0xa1, mid];
+    let expected = [b'c', b'b', b'a'].map(head);
+    assert!(replies.iter().map(|(head, _)| head).eq(&expected));
+    // Silence is no reason to end a connection, half a frame is.
+    front.options.heartbeat = Duration::ZERO;
+    front.options.stalled = Duration::ZERO;
+    front.check_all(Instant::now() + SECOND);
+    assert_eq!(front.connections.len(), 1);
+    stream.write_all(b"\x82\xa4he").unwrap();
+    while front.connections.values().all(|c| c.codec.held() == 0) {
+        front.turn().unwrap();
+    }
+    front.check_all(Instant::now() + SECOND);
+    assert!(front.connections.is_empty());
 }
