@@ -5,6 +5,7 @@ use super::interrupt::{Stop, Waker};
 use halite_config::MinionConfig;
 use halite_transport::requester::{self, Exchange, Interrupts, RequesterOptions};
 use halite_transport::sockets::KeepAlive;
+use halite_transport::tls::{ClientTls, Trust};
 use std::io;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ impl Requester {
     pub fn new(config: &MinionConfig, url: &str) -> Requester {
         let options = RequesterOptions {
             transport: config.transport,
+            tls: tls(config),
             keepalive: keepalive(config),
             ipv6: config.ipv6 == Some(true),
         };
@@ -78,6 +80,14 @@ impl Requester {
             Exchange::Interrupted(result) => result,
         })
     }
+}
+
+/// TLS of a minion's connections to its master.
+pub fn tls(config: &MinionConfig) -> Option<ClientTls> {
+    Some(ClientTls {
+        options: config.tls()?.clone(),
+        trust: Trust::Host,
+    })
 }
 
 /// The `tcp_keepalive*` options of a minion.

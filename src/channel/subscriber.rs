@@ -3,7 +3,7 @@
 use super::interrupt::Stop;
 use super::publication::{BROADCAST, SYNDIC, topic};
 use super::request;
-use super::requester::keepalive;
+use super::requester::{keepalive, tls};
 use super::session::{Credentials, Session, chance};
 use halite_config::MinionConfig;
 use halite_sys::exit::ExitError;
@@ -72,8 +72,8 @@ impl Subscriber {
     }
 }
 
-/// Connects to the publications at the address in `credentials`, with Salt's socket options (reference `salt-protocol.md` 1.2). With `wait_until` it
-/// waits until the handshake is complete or the process must stop: once we report ready, no job may be missed. If the
+/// Connects to the publications at the address in `credentials`, with Salt's socket options (reference `salt-protocol.md` 1.2).
+/// With `wait_until` it waits until the handshake is complete or the process must stop: once we report ready, no job may be missed. If the
 /// master does not accept the connection in time, that is not an error; it is established later.
 ///
 /// # Errors
@@ -100,9 +100,7 @@ pub fn subscribe(
         }
         Transport::Tcp => {
             let claim = request::claim(session.sign_in_config(), credentials);
-            let opened =
-                addresses(config, url).and_then(|all| connect(config, &all, &claim, wait_until));
-            match opened {
+            match connect(config, url, &claim, wait_until) {
                 Ok((open, connected)) => (Subscriber::Tcp(Ok(Box::new(open))), connected),
                 Err(e) => (Subscriber::Tcp(Err(e)), false),
             }
@@ -122,28 +120,25 @@ pub fn subscribe(
     Ok(subscriber)
 }
 
-/// The addresses of a `tcp://` URL, the usual family first.
-fn addresses(config: &MinionConfig, url: &str) -> io::Result<Vec<SocketAddr>> {
-    let (host, port) = split(url, 0)?;
-    let mut all: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
-    if config.ipv6 != Some(true) {
-        all.sort_by_key(SocketAddr::is_ipv6);
-    }
-    Ok(all)
-}
-
-/// Connects to the first of the addresses that accepts, and returns whether it has within [`PATIENCE`]. Without `wait_until`
-/// only the first is tried.
+/// Connects to the first address of the host in `url` that accepts, and returns whether it has within [`PATIENCE`]. Without
+/// `wait_until` only the first is tried.
 fn connect(
     config: &MinionConfig,
-    addresses: &[SocketAddr],
+    url: &str,
     claim: &[u8],
     wait_until: Option<&Stop>,
 ) -> io::Result<(Subscription, bool)> {
+    let (host, port) = split(url, 0)?;
+    let mut addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+    if config.ipv6 != Some(true) {
+        addresses.sort_by_key(SocketAddr::is_ipv6);
+    }
+    let tls = tls(config);
+    let tls = tls.as_ref().map(|tls| (tls, host));
     let end = Instant::now() + PATIENCE;
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for (n, address) in (1u32..).zip(addresses) {
-        let mut open = match Subscription::open(*address, claim, keepalive(config)) {
+    for (n, address) in (1u32..).zip(&addresses) {
+        let mut open = match Subscription::open(*address, claim, keepalive(config), tls) {
             Ok(open) => open,
             Err(e) => {
                 last = e;

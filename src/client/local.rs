@@ -7,6 +7,7 @@ use halite_sys::process::user_name;
 use halite_sys::safe_open::read_text;
 use halite_transport::requester::{Requester, RequesterOptions};
 use halite_transport::sockets::tcp_url;
+use halite_transport::tls::{ClientTls, Trust};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::fmt;
@@ -139,6 +140,13 @@ pub struct LocalClient {
     credentials: Option<Credentials>,
 }
 
+/// TLS to the master of this host: its own certificate is the one to trust, and the client's as well, as in Salt.
+fn client_tls(config: &MasterConfig) -> Option<ClientTls> {
+    let options = config.tls()?.clone();
+    let trust = Trust::Certificate(options.certfile.clone()?);
+    Some(ClientTls { options, trust })
+}
+
 impl LocalClient {
     /// A client that is not connected yet.
     pub fn new(config: MasterConfig) -> LocalClient {
@@ -153,6 +161,7 @@ impl LocalClient {
         let port = ports.map_or(config.ret_port, |ports| ports.ret_port);
         let options = RequesterOptions {
             transport: config.transport,
+            tls: client_tls(&config),
             ..RequesterOptions::default()
         };
         let requester = Requester::new(&tcp_url(host, port), options);

@@ -27,6 +27,7 @@ mod runtime;
 mod source;
 mod subset;
 mod table;
+mod tls;
 mod transport;
 mod value;
 
@@ -53,6 +54,7 @@ pub use returners::{Returner, Settings};
 pub use runtime::{ModuleLimits, OfferedRuntime, RUNTIME_OPTIONS, RuntimeConfig};
 pub use subset::{FileServerOptions, JinjaOptions, RenderOptions};
 pub use table::{OptionGroup, OptionInfo, Role};
+pub use tls::Ssl;
 pub use transport::Ports;
 pub use value::{Converted, OptionValue};
 

@@ -2,7 +2,7 @@
 
 use super::installed::{FoundSeries, InstalledSalt};
 use super::{ConfigError, Flavour, JobCacheCompat, MasterConfig, Role, finish, paths};
-use halite_wire::Map;
+use halite_wire::{Map, Transport};
 use std::path::Path;
 
 impl MasterConfig {
@@ -72,6 +72,10 @@ impl MasterConfig {
         c.read_ports(&checks)?;
         c.warnings
             .extend(super::transport::unknown_options(&c.transport_opts));
+        let has_tls = c.ports().iter().any(|p| p.transport != Transport::ZeroMq);
+        if c.tls().is_some() && !has_tls {
+            c.warnings.push(super::transport::NO_TLS.to_owned());
+        }
         let pools = c.read_pools(&checks)?;
         let longest = pools.iter().map(|p| p.name.len() + "workers-.ipc".len());
         let longest = longest

@@ -5,6 +5,7 @@ use super::kinds::{
     SaltSeries, TokenOverride, Transports,
 };
 use super::table::options;
+use super::tls::Ssl;
 use halite_wire::{Map, Transport};
 use std::path::PathBuf;
 
@@ -29,6 +30,9 @@ options! {
         /// Other values for one transport: a map of `zeromq` or `tcp` to maps with `interface`, `publish_port` and `ret_port`.
         /// A transport that is named here is served.
         transport_opts: Map = "{}";
+        /// TLS on both ports of `transport: tcp`: a map of `certfile`, `keyfile`, and `ca_certs` to require certificates of
+        /// minions; also `cert_reqs`, `ssl_version`, `ciphers`, `verify_locations`, `verify_flags`. Changed files are read again.
+        ssl: Ssl = "null";
         /// Listen on IPv6. Empty: depends on `interface`.
         ipv6: Option<bool> = "null";
         /// Number of worker processes that answer requests, unless `worker_pools` is in use.

@@ -4,6 +4,7 @@ use super::installed::InstalledSalt;
 use super::kinds::{BusFraming, ExtPillars, LogFormat, Roots, SaltSeries, Switch};
 use super::paths::{self, below, log_below};
 use super::table::options;
+use super::tls::Ssl;
 use super::{ConfigError, Flavour, Role, finish};
 use halite_wire::{Map, Transport};
 use std::path::{Path, PathBuf};
@@ -67,6 +68,10 @@ options! {
         random_startup_delay: u64 = "0";
         /// Protocol of the master's ports: `zeromq` or `tcp`.
         transport: Transport = "zeromq";
+        /// TLS to the master with `transport: tcp`: `true`, or a map of `ca_certs` (empty: the system's), `certfile` and `keyfile`;
+        /// also `cert_reqs`, `ssl_version`, `ciphers`, `verify_locations`, `verify_flags`. The master's certificate must be
+        /// valid for its name or address in `master`.
+        ssl: Ssl = "null";
         /// Seconds before a lost connection of the transport `tcp` is made again.
         tcp_reconnect_backoff: u64 = "1";
         /// Milliseconds before the first attempt to reconnect.
@@ -457,6 +462,9 @@ impl MinionConfig {
         checks.positive("max_event_size", c.max_event_size)?;
         finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
         finish::granular_levels(&mut c.log_granular_levels, &mut c.warnings);
+        if c.ssl.options().is_some() && c.transport == Transport::ZeroMq {
+            c.warnings.push(super::transport::NO_TLS.to_owned());
+        }
         c.resolve_paths();
         paths::check_sockets(&c.sock_dir, LONGEST_SOCKET)?;
         Ok(c)

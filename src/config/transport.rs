@@ -1,8 +1,13 @@
 //! The transports that a master serves, and their ports.
 
 use super::value::{OptionValue, text};
-use super::{ConfigError, MasterConfig, finish};
+use super::{ConfigError, MasterConfig, MinionConfig, finish};
+use halite_wire::tls::TlsOptions;
 use halite_wire::{Map, Transport, Value};
+
+/// What is said of TLS that no port has.
+pub(super) const NO_TLS: &str =
+    "the option 'ssl' has no effect: ZeroMQ has no TLS; set `transport: tcp`";
 
 /// By how much the ports of a further transport are higher than those of the one before it.
 const STEP: u16 = 100;
@@ -27,6 +32,11 @@ impl MasterConfig {
         let origin = Default::default();
         self.read_ports(&finish::Checks::new(&origin))
             .unwrap_or_default()
+    }
+
+    /// TLS of the transports that can have it.
+    pub fn tls(&self) -> Option<&TlsOptions> {
+        self.ssl.options()
     }
 
     /// The publish ports of all transports.
@@ -84,7 +94,25 @@ impl MasterConfig {
             }
             ports.push(new);
         }
+        if let Some(tls) = self.tls()
+            && tls.certfile.is_none()
+        {
+            let found = self.ssl.to_value();
+            return Err(checks.bad(
+                "ssl",
+                &found,
+                "a map with certfile and keyfile, which a master needs",
+            ));
+        }
         Ok(ports)
+    }
+}
+
+impl MinionConfig {
+    /// TLS, if it is on and the transport can have it.
+    pub fn tls(&self) -> Option<&TlsOptions> {
+        let tls = self.ssl.options()?;
+        (self.transport != Transport::ZeroMq).then_some(tls)
     }
 }
 

@@ -26,6 +26,7 @@ use halite_transport::publish::{
     PublishCounters, PublishOptions, PublishPort, PublishServer, Tcp, Zmtp,
 };
 use halite_transport::sockets::{Context, KeepAlive, Pull};
+use halite_transport::tls::ServerTls;
 use halite_wire::msgpack::{self, Item, Profile, Reader};
 use halite_wire::{Map, Transport};
 use std::time::{Duration, Instant};
@@ -118,6 +119,10 @@ impl Ports {
                 Transport::Tcp => {
                     options.heartbeat = None;
                     PublishServer::<Tcp>::bind(interface, number, options)
+                        .and_then(|server| match config.tls() {
+                            Some(tls) => server.with_tls(ServerTls::new(tls)?),
+                            None => Ok(server),
+                        })
                         .map(|server| Box::new(server) as _)
                 }
             };

@@ -4,6 +4,7 @@ mod acceptor;
 pub mod attempts;
 pub mod bounded;
 pub mod bus;
+mod connections;
 pub mod front;
 pub mod http;
 mod listen;
@@ -14,6 +15,7 @@ pub mod requester;
 pub mod sockets;
 pub mod stream;
 pub mod tcp;
+pub mod tls;
 pub mod wake;
 pub mod zmtp;
 

@@ -1,10 +1,11 @@
 //! The send queue of one peer: frames that may be shared with the queues of other peers, sent in order over a
 //! non-blocking socket.
 
+use crate::stream::Stream;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, sendmsg};
 use std::collections::VecDeque;
-use std::io::IoSlice;
+use std::io::{self, IoSlice, Write};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
@@ -76,6 +77,33 @@ impl<T: Copy> Outbox<T> {
         let slices = slices.get(..used).unwrap_or_default();
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
         let n = sendmsg::<()>(socket.as_raw_fd(), slices, &[], flags, None)?;
+        self.advance(n, &mut whole);
+        Ok(n)
+    }
+
+    /// As [`send`](Outbox::send), over a stream that may have TLS.
+    ///
+    /// # Errors
+    /// As [`send`](Outbox::send).
+    pub fn send_over(
+        &mut self,
+        stream: &mut Stream,
+        mut whole: impl FnMut(T),
+    ) -> io::Result<usize> {
+        let tls = match stream {
+            Stream::Plain(tcp) => return Ok(self.send(tcp, whole)?),
+            Stream::Tls(tls) => tls,
+        };
+        let Some((first, _)) = self.queue.front() else {
+            return Ok(0);
+        };
+        // A record holds 16 KiB of it at most.
+        let n = tls.write(first.get(self.sent..).unwrap_or_default())?;
+        self.advance(n, &mut whole);
+        Ok(n)
+    }
+
+    fn advance(&mut self, n: usize, whole: &mut impl FnMut(T)) {
         self.sent += n;
         while let Some((first, mark)) = self.queue.front()
             && self.sent >= first.len()
@@ -85,7 +113,6 @@ impl<T: Copy> Outbox<T> {
             whole(*mark);
             self.queue.pop_front();
         }
-        Ok(n)
     }
 
     /// Frees the memory of a queue that is empty again; all of it with `all`.

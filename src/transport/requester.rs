@@ -8,6 +8,7 @@ use crate::poll::{Poller, Source};
 use crate::sockets::KeepAlive;
 use crate::stream::split;
 use crate::tcp;
+use crate::tls::ClientTls;
 use crate::zmtp::{self, Event, SocketType};
 use halite_sys::log_limiter::LogLimiter;
 use halite_wire::Transport;
@@ -24,10 +25,12 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// Options of a [`Requester`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RequesterOptions {
     /// The protocol of the port.
     pub transport: Transport,
+    /// TLS of a transport other than ZeroMQ.
+    pub tls: Option<ClientTls>,
     /// TCP keepalive.
     pub keepalive: KeepAlive,
     /// Whether IPv6 addresses are as good as IPv4 addresses.
@@ -39,6 +42,7 @@ impl Default for RequesterOptions {
     fn default() -> RequesterOptions {
         RequesterOptions {
             transport: Transport::ZeroMq,
+            tls: None,
             keepalive: KeepAlive {
                 on: true,
                 idle: 300,
@@ -78,15 +82,18 @@ enum Connection {
 }
 
 impl Connection {
-    fn open(address: SocketAddr, options: &RequesterOptions) -> io::Result<Connection> {
-        let new = match options.transport {
+    fn open(address: SocketAddr, host: &str, options: &RequesterOptions) -> io::Result<Connection> {
+        Ok(match options.transport {
             Transport::ZeroMq => {
-                Connection::Zmtp(zmtp::Connection::open(address, SocketType::Req)?)
+                let new = zmtp::Connection::open(address, SocketType::Req)?;
+                options.keepalive.apply_to(new.stream())?;
+                Connection::Zmtp(new)
             }
-            Transport::Tcp => Connection::Tcp(tcp::Connection::open(address)?),
-        };
-        options.keepalive.apply_to(&new.as_fd())?;
-        Ok(new)
+            Transport::Tcp => {
+                let tls = options.tls.as_ref().map(|tls| (tls, host));
+                Connection::Tcp(tcp::Connection::open(address, options.keepalive, tls)?)
+            }
+        })
     }
 
     fn as_fd(&self) -> BorrowedFd<'_> {
@@ -212,7 +219,7 @@ impl Requester {
                 Attempt::Done(exchange) => return Ok(exchange),
                 Attempt::Unsent(why) => why,
             };
-            log::debug!("the connection to {} failed: {why}", self.url);
+            self.tell(&why);
             let wait = FIRST_WAIT.saturating_mul(1 << self.attempts.saturating_sub(1).min(10));
             let until = end.min(Instant::now() + wait.min(LONGEST_WAIT));
             if let Some(ended) = pause(until, interrupts)? {
@@ -283,15 +290,19 @@ impl Requester {
                 return Ok(Attempt::Done(Exchange::Reply(reply)));
             }
             if let Err(e) = step {
-                // Whoever speaks another protocol will do so next time.
-                match e.kind() {
-                    io::ErrorKind::InvalidData if self.strangers.tick(now).is_some() => {
-                        log::error!("no requests are possible to {}: {e}", self.url);
-                    }
-                    _ => log::debug!("the connection to {} was lost: {e}", self.url),
-                }
+                self.tell(&e);
                 return Ok(lost(&connection, e));
             }
+        }
+    }
+
+    /// Logs why there is no connection. Another protocol, or a certificate that cannot be used, will be no better next time.
+    fn tell(&mut self, why: &io::Error) {
+        match why.kind() {
+            io::ErrorKind::InvalidData if self.strangers.tick(Instant::now()).is_some() => {
+                log::error!("no requests are possible to {}: {why}", self.url);
+            }
+            _ => log::debug!("the connection to {} failed: {why}", self.url),
         }
     }
 
@@ -324,7 +335,7 @@ impl Requester {
         };
         self.next_address = self.next_address.wrapping_add(1);
         let patience = CONNECT_TIMEOUT.min(timeout / addresses.len() as u32);
-        let opened = Connection::open(*address, &self.options);
+        let opened = Connection::open(*address, host, &self.options);
         Ok(opened.map(|connection| (connection, patience)))
     }
 }

@@ -58,7 +58,8 @@ impl Stream {
         }
     }
 
-    fn tcp(&self) -> &TcpStream {
+    /// The socket.
+    pub(crate) fn tcp(&self) -> &TcpStream {
         match self {
             Stream::Plain(tcp) => tcp,
             Stream::Tls(tls) => tls.get_ref(),

@@ -3,12 +3,15 @@
 
 use crate::poll::Source;
 use crate::sockets::KeepAlive;
+use crate::stream::Stream;
+use crate::tls::{self, ClientTls};
 use crate::zmtp::start_connect;
 use halite_wire::tcp::{self, FrameDecoder, TcpError};
+use openssl::ssl::SslStream;
 use rand::RngCore;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// Largest message, in bytes; no reply or publication of a master is larger.
@@ -18,11 +21,19 @@ const CHUNK: usize = 16 << 10;
 /// Bytes read per [`Connection::step`].
 const STEP: usize = 256 << 10;
 
+/// What a connection waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Connecting,
+    /// The TLS handshake; whether there is something to write.
+    Handshake(bool),
+    Ready,
+}
+
 /// One connection. It does not reconnect.
-#[derive(Debug)]
 pub struct Connection {
-    stream: TcpStream,
-    is_connected: bool,
+    stream: Stream,
+    stage: Stage,
     decoder: FrameDecoder,
     output: Vec<u8>,
     written: usize,
@@ -31,16 +42,31 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Starts connecting. Call [`Connection::step`] whenever the descriptor becomes readable or writable.
+    /// Starts connecting, with TLS to a host if given. Call [`Connection::step`] whenever the descriptor becomes readable or
+    /// writable.
     ///
     /// # Errors
-    /// No descriptors are left, or there is no route to the address.
-    pub fn open(address: SocketAddr) -> io::Result<Connection> {
-        let stream = start_connect(address)?;
-        stream.set_nodelay(true)?;
+    /// No descriptors are left, there is no route to the address, or a file of TLS cannot be used.
+    pub fn open(
+        address: SocketAddr,
+        keepalive: KeepAlive,
+        tls: Option<(&ClientTls, &str)>,
+    ) -> io::Result<Connection> {
+        let tcp = start_connect(address)?;
+        tcp.set_nodelay(true)?;
+        keepalive.apply_to(&tcp)?;
+        let stream = match tls {
+            None => Stream::Plain(tcp),
+            Some((tls, host)) => {
+                let ssl = tls
+                    .open(host)
+                    .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+                Stream::Tls(Box::new(SslStream::new(ssl, tcp)?))
+            }
+        };
         Ok(Connection {
             stream,
-            is_connected: false,
+            stage: Stage::Connecting,
             decoder: FrameDecoder::default(),
             output: Vec::new(),
             written: 0,
@@ -50,17 +76,16 @@ impl Connection {
 
     /// Whether the server has accepted the connection, and what was sent may have reached it.
     pub fn is_ready(&self) -> bool {
-        self.is_connected
+        self.stage == Stage::Ready
     }
 
     /// Whether [`Connection::step`] has something to do when the descriptor becomes writable.
     pub fn wants_write(&self) -> bool {
-        !self.is_connected || self.written < self.output.len()
-    }
-
-    /// The socket, for its options.
-    pub fn stream(&self) -> &TcpStream {
-        &self.stream
+        match self.stage {
+            Stage::Connecting => true,
+            Stage::Handshake(writes) => writes,
+            Stage::Ready => self.written < self.output.len(),
+        }
     }
 
     /// Sends a request, now or when connected. Replies to earlier ones are ignored from now on.
@@ -87,14 +112,8 @@ impl Connection {
     /// # Errors
     /// The connection has ended, or the peer violates the protocol.
     pub fn step(&mut self, each: &mut dyn FnMut(&[u8])) -> io::Result<bool> {
-        if !self.is_connected {
-            if let Some(e) = self.stream.take_error()? {
-                return Err(e);
-            }
-            if self.stream.peer_addr().is_err() {
-                return Ok(false);
-            }
-            self.is_connected = true;
+        if !self.become_ready()? {
+            return Ok(false);
         }
         self.flush()?;
         let mut chunk = [0; CHUNK];
@@ -104,10 +123,30 @@ impl Connection {
                 Ok(n) => self.decode(chunk.get(..n).unwrap_or_default(), each)?,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
+                Err(e) => return Err(tls::refusal(e)),
             }
         }
         Ok(true)
+    }
+
+    fn become_ready(&mut self) -> io::Result<bool> {
+        if self.stage == Stage::Connecting {
+            let tcp = self.stream.tcp();
+            if let Some(e) = tcp.take_error()? {
+                return Err(e);
+            }
+            if tcp.peer_addr().is_err() {
+                return Ok(false);
+            }
+            self.stage = match self.stream {
+                Stream::Plain(_) => Stage::Ready,
+                Stream::Tls(_) => Stage::Handshake(true),
+            };
+        }
+        if let (Stage::Handshake(_), Stream::Tls(stream)) = (self.stage, &mut self.stream) {
+            self.stage = tls::advance(stream)?.map_or(Stage::Ready, Stage::Handshake);
+        }
+        Ok(self.stage == Stage::Ready)
     }
 
     fn decode(&mut self, bytes: &[u8], each: &mut dyn FnMut(&[u8])) -> io::Result<()> {
@@ -121,16 +160,16 @@ impl Connection {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        while self.is_connected && self.written < self.output.len() {
+        while self.stage == Stage::Ready && self.written < self.output.len() {
             match self.stream.write(&self.output[self.written..]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(n) => self.written += n,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(e),
+                Err(e) => return Err(tls::refusal(e)),
             }
         }
-        if self.is_connected {
+        if self.stage == Stage::Ready {
             self.output = Vec::new();
             self.written = 0;
         }
@@ -145,7 +184,6 @@ impl AsFd for Connection {
 }
 
 /// A subscriber: it says who it is, and gets publications.
-#[derive(Debug)]
 pub struct Subscription {
     connection: Connection,
     waiting: VecDeque<Vec<u8>>,
@@ -161,9 +199,9 @@ impl Subscription {
         address: SocketAddr,
         claim: &[u8],
         keepalive: KeepAlive,
+        tls: Option<(&ClientTls, &str)>,
     ) -> io::Result<Subscription> {
-        let mut connection = Connection::open(address)?;
-        keepalive.apply_to(&connection.stream)?;
+        let mut connection = Connection::open(address, keepalive, tls)?;
         connection.send(&tcp::message(claim))?;
         Ok(Subscription {
             connection,
@@ -175,7 +213,7 @@ impl Subscription {
     /// Ready when [`receive`](Subscription::receive) has something to do; see also
     /// [`has_waiting`](Subscription::has_waiting).
     pub fn source(&self) -> Source<'_> {
-        let fd = self.connection.stream.as_raw_fd();
+        let fd = self.connection.as_fd().as_raw_fd();
         if self.connection.wants_write() {
             Source::writable_fd(fd)
         } else {

@@ -16,6 +16,7 @@ pub mod secret;
 pub mod shlex;
 pub mod tcp;
 pub mod textwrap;
+pub mod tls;
 mod transport;
 mod value;
 pub mod xml;

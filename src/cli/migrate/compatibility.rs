@@ -206,10 +206,13 @@ mod tests {
             Some(Compatibility::Same)
         );
         assert_eq!(master("engines", "x".into()), Some(Compatibility::Absent));
-        assert_eq!(master("transport", "zeromq".into()), None);
+        assert_eq!(
+            master("ipc_mode", "tcp".into()),
+            Some(Compatibility::Absent)
+        );
         assert_eq!(
             master("transport", "tcp".into()),
-            Some(Compatibility::Absent)
+            Some(Compatibility::Different)
         );
         assert_eq!(master("cache", "localfs".into()), None);
         assert_eq!(master("cache", "redis".into()), Some(Compatibility::Absent));

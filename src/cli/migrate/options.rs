@@ -147,7 +147,7 @@ mod tests {
             ("worker_thread", 2, Verdict::NeedsAction),
             ("max_minions", 3, Verdict::Different),
             ("engines", 4, Verdict::NeedsAction),
-            ("transport", 6, Verdict::Ignored),
+            ("transport", 6, Verdict::Supported),
             ("cluster_id", 7, Verdict::Ignored),
             ("my_thing", 8, Verdict::Unknown),
             ("redis.host", 9, Verdict::Supported),

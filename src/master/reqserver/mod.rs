@@ -39,6 +39,7 @@ use halite_transport::front::{
 };
 use halite_transport::poll::Poller;
 use halite_transport::sockets::{Context, KeepAlive, Message, Router};
+use halite_transport::tls::ServerTls;
 use halite_wire::envelope::{Body, Envelope, Head, Refusal, envelope_id, peek_cmd};
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
@@ -142,11 +143,22 @@ fn bind_fronts(config: &MasterConfig) -> Result<Vec<Box<dyn RequestFront>>, Exit
             Transport::ZeroMq => RequestServer::<Zmtp>::bind(interface, number, &options)
                 .map(|front| Box::new(front) as _),
             Transport::Tcp => RequestServer::<Tcp>::bind(interface, number, &options)
+                .and_then(|front| with_tls(config, front))
                 .map(|front| Box::new(front) as _),
         };
         fronts.push(bound.map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?);
     }
     Ok(fronts)
+}
+
+fn with_tls(
+    config: &MasterConfig,
+    front: RequestServer<Tcp>,
+) -> std::io::Result<RequestServer<Tcp>> {
+    match config.tls() {
+        Some(options) => front.with_tls(ServerTls::new(options)?),
+        None => Ok(front),
+    }
 }
 
 /// Most connections for requests: the role needs some descriptors for itself.

@@ -3,7 +3,6 @@
 //! The master uses only [`RequestFront`]. To add a transport on TCP connections, implement [`RequestCodec`].
 
 mod codec;
-mod connections;
 mod server;
 
 pub use codec::{ClientMessage, RequestCodec, Tcp, Zmtp};

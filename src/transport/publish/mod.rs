@@ -17,6 +17,8 @@ mod topics;
 
 use crate::acceptor::Acceptor;
 use crate::listen;
+use crate::stream::Stream;
+use crate::tls::{Handshakes, ServerTls};
 use halite_sys::log_limiter::LogLimiter;
 use newcomers::Newcomers;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -33,6 +35,7 @@ pub use codec::{SubscriberCodec, SubscriberMessage, Tcp, Zmtp};
 pub use port::{Claim, PublishCounters, PublishOptions, PublishPort};
 
 const LISTENER: u64 = 0;
+const HANDSHAKES: u64 = u64::MAX;
 /// Bytes read from one subscriber at once.
 const CHUNK: usize = 16 << 10;
 /// Connections accepted per turn.
@@ -57,6 +60,7 @@ struct Context {
 pub struct PublishServer<C = Zmtp> {
     cx: Context,
     acceptor: Acceptor<TcpListener>,
+    handshakes: Option<Handshakes>,
     subscribers: HashMap<u64, Subscriber<C>>,
     topics: Topics,
     newcomers: Newcomers,
@@ -103,6 +107,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
                 now,
             },
             acceptor: Acceptor::new(LISTENER, listener),
+            handshakes: None,
             subscribers: HashMap::new(),
             topics: Topics::default(),
             newcomers: Newcomers::new(options.queue, options.queue_bytes),
@@ -118,6 +123,18 @@ impl<C: SubscriberCodec> PublishServer<C> {
             vanished: LogLimiter::default(),
             starving: LogLimiter::default(),
         })
+    }
+
+    /// From now on, connections have TLS.
+    ///
+    /// # Errors
+    /// No descriptors or threads are left.
+    pub fn with_tls(mut self, tls: ServerTls) -> io::Result<PublishServer<C>> {
+        let handshakes = Handshakes::start(Arc::new(tls), self.cx.options.handshake)?;
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, HANDSHAKES);
+        self.cx.epoll.add(handshakes.descriptor(), event)?;
+        self.handshakes = Some(handshakes);
+        Ok(self)
     }
 
     /// The local address.
@@ -211,7 +228,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
         let mut tries = ACCEPTS;
         loop {
             match self.acceptor.next(&mut tries, TcpListener::accept) {
-                Ok(Some((stream, peer))) => self.admit(stream, peer),
+                Ok(Some((stream, peer))) => self.greet(stream, peer),
                 Ok(None) => return,
                 Err(e) => return self.suspend(&e),
             }
@@ -230,14 +247,29 @@ impl<C: SubscriberCodec> PublishServer<C> {
         self.acceptor.set_open(false, &self.cx.epoll);
     }
 
-    fn admit(&mut self, stream: TcpStream, peer: SocketAddr) {
+    fn greet(&mut self, stream: TcpStream, peer: SocketAddr) {
+        if let Err(e) = stream.set_nonblocking(true) {
+            return log::error!("publisher: cannot serve {peer}: {e}");
+        }
+        match &mut self.handshakes {
+            Some(handshakes) => handshakes.begin(stream, peer),
+            None => self.admit(Stream::Plain(stream), peer),
+        }
+    }
+
+    /// Serves the connections whose TLS handshake is complete.
+    fn take_over(&mut self) {
+        let finished = self.handshakes.as_mut().map(Handshakes::finished);
+        for accepted in finished.into_iter().flatten() {
+            self.admit(accepted.stream, accepted.peer);
+        }
+    }
+
+    fn admit(&mut self, stream: Stream, peer: SocketAddr) {
         let token = self.next_token;
         self.next_token += 1;
         let event = EpollEvent::new(EpollFlags::EPOLLIN, token);
-        let registered = stream
-            .set_nonblocking(true)
-            .and_then(|()| Ok(self.cx.epoll.add(&stream, event)?));
-        if let Err(e) = registered {
+        if let Err(e) = self.cx.epoll.add(&stream, event) {
             log::error!("publisher: cannot serve {peer}: {e}");
             return;
         }
@@ -332,6 +364,9 @@ impl<C: SubscriberCodec> PublishServer<C> {
             self.acceptor.set_open(true, &self.cx.epoll);
         }
         self.newcomers.expire(now, self.cx.options.handshake);
+        if let Some(handshakes) = &self.handshakes {
+            handshakes.refresh();
+        }
         let (mut over, mut due) = (Vec::new(), Vec::new());
         for (token, subscriber) in &mut self.subscribers {
             if let Some(why) = subscriber.check(&self.cx.options, now) {
@@ -415,6 +450,7 @@ impl<C: SubscriberCodec> PublishPort for PublishServer<C> {
         for event in ready.iter().take(n) {
             match event.data() {
                 LISTENER => self.accept(),
+                HANDSHAKES => self.take_over(),
                 token => self.peer(token, event.events()),
             }
         }

@@ -3,10 +3,10 @@
 use super::topics::Topics;
 use super::{Context, PublishOptions, SubscriberCodec, SubscriberMessage};
 use crate::outbox::Outbox;
-use nix::errno::Errno;
+use crate::stream::Stream;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 use std::io::{self, Read};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -45,7 +45,7 @@ pub(super) enum ReadResult {
 /// A connection to the publish port.
 pub(super) struct Subscriber<C> {
     /// The connection, non-blocking.
-    pub stream: TcpStream,
+    pub stream: Stream,
     token: u64,
     pub peer: SocketAddr,
     codec: C,
@@ -73,7 +73,7 @@ pub(super) struct Subscriber<C> {
 
 impl<C: SubscriberCodec> Subscriber<C> {
     /// A subscriber on a connection that is registered for `EPOLLIN` under `token`; queues the greeting.
-    pub fn new(stream: TcpStream, peer: SocketAddr, token: u64, now: Instant) -> Subscriber<C> {
+    pub fn new(stream: Stream, peer: SocketAddr, token: u64, now: Instant) -> Subscriber<C> {
         let mut new = Subscriber {
             stream,
             token,
@@ -207,7 +207,7 @@ impl<C: SubscriberCodec> Subscriber<C> {
             }
             let (waiting, control) = (&mut self.waiting, &mut self.control);
             let copies = &mut cx.counters.copies;
-            let sent = self.queue.send(&self.stream, |kind| match kind {
+            let sent = self.queue.send_over(&mut self.stream, |kind| match kind {
                 FrameKind::Control => *control = control.saturating_sub(1),
                 FrameKind::Part => {}
                 FrameKind::End => {
@@ -217,9 +217,11 @@ impl<C: SubscriberCodec> Subscriber<C> {
             });
             let n = match sent {
                 Ok(n) => n,
-                Err(Errno::EINTR) => continue,
-                Err(Errno::EAGAIN) => return self.want_write(true, cx),
-                Err(e) => return Err(e.into()),
+                Err(e) => match e.kind() {
+                    io::ErrorKind::Interrupted => continue,
+                    io::ErrorKind::WouldBlock => return self.want_write(true, cx),
+                    _ => return Err(e),
+                },
             };
             share = share.saturating_sub(n);
             self.moved = cx.now;

@@ -498,7 +498,7 @@ fn who_is_registered_gets_only_its_topics() {
     let address = server.address().unwrap();
     let connect = |server: &mut PublishServer<Tcp>, claim: &[u8]| {
         let keepalive = KeepAlive::REQUEST_SERVER;
-        let mut new = Subscription::open(address, claim, keepalive).unwrap();
+        let mut new = Subscription::open(address, claim, keepalive, None).unwrap();
         let mut claims = Vec::new();
         drive(server, "a claim", |_| {
             new.advance();

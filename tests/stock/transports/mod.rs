@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Instant;
 use tempfile::TempDir;
+use testing::authority::Authority;
 use testing::check::same;
 use testing::ports::Ports;
 use testing::{Checks, Cli, LONG, Master, Minion, Stock, wait_until};
@@ -16,8 +17,49 @@ const TCP: &str = "transport: tcp";
 
 /// A master of `transport: tcp`, `halite` or a series of stock, and its minions.
 fn tcp(at: &str, minions: &[&str]) {
+    // Of stock's minions, as many as are needed to see a race.
+    play(at, minions, 3, "transport: tcp", TCP);
+}
+
+/// The same with TLS, where both sides have certificates.
+fn mutual(at: &str, minions: &[&str]) {
+    let dir = testing::short_dir();
+    let authority = Authority::new(dir.path(), "ca");
+    let ssl = |name: &str| {
+        let issued = authority.issue(name);
+        format!(
+            "transport: tcp\nworker_pools_enabled: {}\nssl: {{certfile: {}, keyfile: {}, ca_certs: {}, cert_reqs: CERT_REQUIRED}}",
+            at != "3008",
+            issued.certificate.display(),
+            issued.key.display(),
+            authority.file().display()
+        )
+    };
+    play(at, minions, 1, &ssl("127.0.0.1"), &ssl("minion"));
+}
+
+/// With a certificate of the master only.
+fn of_the_master_only(minions: &[&str]) {
+    let dir = testing::short_dir();
+    let authority = Authority::new(dir.path(), "ca");
+    let issued = authority.issue("127.0.0.1");
+    let lines = format!(
+        "transport: tcp\nssl: {{certfile: {}, keyfile: {}, cert_reqs: CERT_NONE}}",
+        issued.certificate.display(),
+        issued.key.display()
+    );
+    let ca = authority.file();
+    let minion = format!(
+        "transport: tcp\nssl: {{ca_certs: {}, cert_reqs: CERT_REQUIRED}}",
+        ca.display()
+    );
+    play(HALITE, minions, 1, &lines, &minion);
+}
+
+/// `each`: how many of each series, where the master is halite's.
+fn play(at: &str, minions: &[&str], each: usize, lines: &str, minion: &str) {
     let roots = roots();
-    let lines = format!("transport: tcp\n{}", config(roots.path()));
+    let lines = format!("{lines}\n{}", config(roots.path()));
     let (master, stock) = match at {
         HALITE => (Master::halite(&lines), Stock::find("3008")),
         series => {
@@ -34,13 +76,12 @@ fn tcp(at: &str, minions: &[&str]) {
         master,
     };
     for series in minions {
-        fleet.add(series, &format!("m{series}"), TCP);
+        fleet.add(series, &format!("m{series}"), minion);
     }
-    // Of stock's minions, as many as are needed to see a race.
-    let more = if fleet.master.is_stock() { 0 } else { 2 };
-    for n in 0..more {
+    let each = if fleet.master.is_stock() { 1 } else { each };
+    for n in 1..each {
         for series in minions.iter().filter(|series| **series != HALITE) {
-            fleet.add(series, &format!("m{series}-{n}"), TCP);
+            fleet.add(series, &format!("m{series}-{n}"), minion);
         }
     }
     fleet.accept();
@@ -268,4 +309,32 @@ fn two_transports_at_halite() {
 #[test]
 fn the_wrong_transport_is_named_on_both_sides() {
     wrong();
+}
+
+#[test]
+fn tls_at_halite() {
+    if all_stock() {
+        mutual("halite", &["halite", "3006", "3008"]);
+    }
+}
+
+#[test]
+fn tls_at_halite_without_certificates_of_minions() {
+    if all_stock() {
+        of_the_master_only(&["halite", "3006", "3008"]);
+    }
+}
+
+#[test]
+fn tls_at_stock_3006() {
+    if all_stock() {
+        mutual("3006", &["halite", "3006"]);
+    }
+}
+
+#[test]
+fn tls_at_stock_3008() {
+    if all_stock() {
+        mutual("3008", &["halite", "3008"]);
+    }
 }

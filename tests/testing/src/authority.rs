@@ -71,7 +71,7 @@ impl Authority {
         self.dir.join("ca.pem")
     }
 
-    /// Issues a certificate for a new key and a name, which is also a host name.
+    /// Issues a certificate for a new key and a name, which is also a host name or an address.
     pub fn issue(&self, name: &str) -> Issued {
         let key = key();
         let mut builder = builder(name, &key);
@@ -82,9 +82,12 @@ impl Authority {
         builder
             .append_extension(usage.expect("an extension"))
             .expect("an extension");
-        let names = SubjectAlternativeName::new()
-            .dns(name)
-            .build(&builder.x509v3_context(Some(&self.certificate), None));
+        let mut names = SubjectAlternativeName::new();
+        match name.parse::<std::net::IpAddr>() {
+            Ok(_) => names.ip(name),
+            Err(_) => names.dns(name),
+        };
+        let names = names.build(&builder.x509v3_context(Some(&self.certificate), None));
         builder
             .append_extension(names.expect("an extension"))
             .expect("an extension");

@@ -5,13 +5,15 @@
 //! ready, so none can hold up the others.
 
 use super::codec::{ClientMessage, RequestCodec};
-use super::connections::Connections;
 use super::{Incoming, Pressure, Received, RequestFront};
 use crate::acceptor::Acceptor;
+use crate::connections::Connections;
 use crate::listen;
 use crate::outbox::Outbox;
 use crate::poll::Source;
 use crate::sockets::{KeepAlive, Message};
+use crate::stream::Stream;
+use crate::tls::{Handshakes, ServerTls};
 use halite_sys::log_limiter::LogLimiter;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -20,9 +22,11 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const LISTENER: u64 = 0;
+const HANDSHAKES: u64 = u64::MAX;
 /// Bytes read from one connection at once.
 const CHUNK: usize = 64 << 10;
 /// Connections accepted per turn.
@@ -33,6 +37,8 @@ const READY: usize = 256;
 const ROUND: Duration = Duration::from_secs(1);
 /// Most bytes of replies that a peer leaves unread.
 const MAX_UNREAD: usize = 256 << 20;
+/// Most bytes sent to one peer before the others get their turn.
+const TURN: usize = 1 << 20;
 /// Connections that are closed at once when no descriptor is left for another.
 const SHORTAGE: usize = 64;
 /// Bytes of an incomplete message that a connection may hold when memory is short.
@@ -59,7 +65,7 @@ pub struct RequestOptions {
 
 /// One connection.
 struct Connection<C> {
-    stream: TcpStream,
+    stream: Stream,
     peer: SocketAddr,
     codec: C,
     /// What the kernel did not accept yet.
@@ -69,6 +75,8 @@ struct Connection<C> {
     pinged: Option<Instant>,
     /// When the kernel last accepted bytes of `output`.
     last_written: Instant,
+    /// Whether it waits until the kernel has room again.
+    is_blocked: bool,
 }
 
 /// A request port.
@@ -76,6 +84,7 @@ pub struct RequestServer<C> {
     options: RequestOptions,
     epoll: Epoll,
     acceptor: Acceptor<TcpListener>,
+    handshakes: Option<Handshakes>,
     connections: HashMap<u64, Connection<C>>,
     /// Which of them to close first.
     crowd: Connections,
@@ -114,6 +123,7 @@ impl<C: RequestCodec> RequestServer<C> {
         epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
         Ok(RequestServer {
             options: *options,
+            handshakes: None,
             epoll,
             acceptor: Acceptor::new(LISTENER, listener),
             connections: HashMap::new(),
@@ -128,6 +138,18 @@ impl<C: RequestCodec> RequestServer<C> {
             hoarders: LogLimiter::default(),
             refusals: LogLimiter::default(),
         })
+    }
+
+    /// From now on, connections have TLS.
+    ///
+    /// # Errors
+    /// No descriptors or threads are left.
+    pub fn with_tls(mut self, tls: ServerTls) -> io::Result<RequestServer<C>> {
+        let handshakes = Handshakes::start(Arc::new(tls), self.options.stalled)?;
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, HANDSHAKES);
+        self.epoll.add(handshakes.descriptor(), event)?;
+        self.handshakes = Some(handshakes);
+        Ok(self)
     }
 
     /// The local address.
@@ -150,6 +172,7 @@ impl<C: RequestCodec> RequestServer<C> {
         for event in ready.iter().take(n) {
             match event.data() {
                 LISTENER => self.accept(now),
+                HANDSHAKES => self.take_over(now),
                 token => self.serve(token, event.events(), now),
             }
         }
@@ -160,7 +183,7 @@ impl<C: RequestCodec> RequestServer<C> {
         let mut tries = ACCEPTS;
         loop {
             match self.acceptor.next(&mut tries, TcpListener::accept) {
-                Ok(Some((stream, peer))) => self.admit(stream, peer, now),
+                Ok(Some((stream, peer))) => self.greet(stream, peer, now),
                 Ok(None) => return,
                 Err(e) => {
                     log::debug!("a connection could not be accepted: {e}");
@@ -171,14 +194,29 @@ impl<C: RequestCodec> RequestServer<C> {
         }
     }
 
-    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, now: Instant) {
+    fn greet(&mut self, stream: TcpStream, peer: SocketAddr, now: Instant) {
+        if let Err(e) = stream.set_nonblocking(true) {
+            return log::error!("request server: cannot serve {peer}: {e}");
+        }
+        match &mut self.handshakes {
+            Some(handshakes) => handshakes.begin(stream, peer),
+            None => self.admit(Stream::Plain(stream), peer, now),
+        }
+    }
+
+    /// Serves the connections whose TLS handshake is complete.
+    fn take_over(&mut self, now: Instant) {
+        let finished = self.handshakes.as_mut().map(Handshakes::finished);
+        for accepted in finished.into_iter().flatten() {
+            self.admit(accepted.stream, accepted.peer, now);
+        }
+    }
+
+    fn admit(&mut self, stream: Stream, peer: SocketAddr, now: Instant) {
         let token = self.next_token;
         self.next_token += 1;
         let event = EpollEvent::new(EpollFlags::EPOLLIN, token);
-        let registered = stream
-            .set_nonblocking(true)
-            .and_then(|()| Ok(self.epoll.add(&stream, event)?));
-        if let Err(e) = registered {
+        if let Err(e) = self.epoll.add(&stream, event) {
             log::error!("request server: cannot serve {peer}: {e}");
             return;
         }
@@ -190,6 +228,7 @@ impl<C: RequestCodec> RequestServer<C> {
             last_read: now,
             pinged: None,
             last_written: now,
+            is_blocked: false,
         };
         let hello = C::hello();
         if !hello.is_empty() && connection.send(&self.epoll, token, &[&hello], now).is_err() {
@@ -336,45 +375,59 @@ impl<C> Connection<C> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let mut sent = 0;
         if self.output.is_empty() {
-            let mut slices = [IoSlice::new(&[]); 4];
-            for (slot, part) in slices.iter_mut().zip(parts) {
-                *slot = IoSlice::new(part);
-            }
-            let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-            sent = match sendmsg::<()>(self.stream.as_raw_fd(), &slices, &[], flags, None) {
-                Ok(n) => n,
-                Err(Errno::EAGAIN | Errno::EINTR) => 0,
-                Err(e) => return Err(e.into()),
-            };
-            if sent == length {
-                return Ok(());
+            // The common case without TLS: all at once, from where it is.
+            if let Stream::Plain(tcp) = &self.stream {
+                let mut slices = [IoSlice::new(&[]); 4];
+                for (slot, part) in slices.iter_mut().zip(parts) {
+                    *slot = IoSlice::new(part);
+                }
+                let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+                sent = match sendmsg::<()>(tcp.as_raw_fd(), &slices, &[], flags, None) {
+                    Ok(n) => n,
+                    Err(Errno::EAGAIN | Errno::EINTR) => 0,
+                    Err(e) => return Err(e.into()),
+                };
+                if sent == length {
+                    return Ok(());
+                }
             }
             self.last_written = now;
-            self.want_write(epoll, token, true)?;
         }
         if self.output.byte_len() + length > MAX_UNREAD {
             return Err(io::Error::other("the peer does not read its replies"));
         }
         let rest = parts.concat().split_off(sent);
         self.output.push(rest.into(), ());
-        Ok(())
+        self.flush(epoll, token, now)
     }
 
     fn flush(&mut self, epoll: &Epoll, token: u64, now: Instant) -> io::Result<()> {
-        match self.output.send(&self.stream, |()| ()) {
-            Ok(_) => self.last_written = now,
-            Err(Errno::EAGAIN | Errno::EINTR) => {}
-            Err(e) => return Err(e.into()),
+        let mut share = TURN;
+        while !self.output.is_empty() && share > 0 {
+            match self.output.send_over(&mut self.stream, |()| ()) {
+                Ok(n) => {
+                    self.last_written = now;
+                    share = share.saturating_sub(n);
+                }
+                Err(e) => match e.kind() {
+                    io::ErrorKind::WouldBlock => break,
+                    io::ErrorKind::Interrupted => {}
+                    _ => return Err(e),
+                },
+            }
         }
         if self.output.is_empty() {
             // An idle connection needs no memory.
             self.output.shrink(true);
-            self.want_write(epoll, token, false)?;
         }
-        Ok(())
+        self.want_write(epoll, token, !self.output.is_empty())
     }
 
-    fn want_write(&self, epoll: &Epoll, token: u64, on: bool) -> io::Result<()> {
+    fn want_write(&mut self, epoll: &Epoll, token: u64, on: bool) -> io::Result<()> {
+        if on == self.is_blocked {
+            return Ok(());
+        }
+        self.is_blocked = on;
         let mut flags = EpollFlags::EPOLLIN;
         flags.set(EpollFlags::EPOLLOUT, on);
         Ok(epoll.modify(&self.stream, &mut EpollEvent::new(flags, token))?)
@@ -441,6 +494,9 @@ impl<C: RequestCodec> RequestFront for RequestServer<C> {
         if now.duration_since(self.looked) >= ROUND {
             self.looked = now;
             self.check_all(now);
+            if let Some(handshakes) = &self.handshakes {
+                handshakes.refresh();
+            }
         }
         Ok(memory != Pressure::None && self.close_hoarder())
     }
