@@ -300,7 +300,7 @@ impl Requester {
     fn tell(&mut self, why: &io::Error) {
         match why.kind() {
             io::ErrorKind::InvalidData if self.strangers.tick(Instant::now()).is_some() => {
-                log::error!("no requests are possible to {}: {why}", self.url);
+                log::warn!("no requests are possible to {}: {why}", self.url);
             }
             _ => log::debug!("the connection to {} failed: {why}", self.url),
         }

@@ -35,6 +35,8 @@ pub struct Connection {
     stream: Stream,
     stage: Stage,
     decoder: FrameDecoder,
+    /// Whether anything has arrived.
+    has_read: bool,
     output: Vec<u8>,
     written: usize,
     /// The identifier of the last request.
@@ -68,6 +70,7 @@ impl Connection {
             stream,
             stage: Stage::Connecting,
             decoder: FrameDecoder::default(),
+            has_read: false,
             output: Vec::new(),
             written: 0,
             mid: String::new(),
@@ -119,14 +122,28 @@ impl Connection {
         let mut chunk = [0; CHUNK];
         for _ in 0..STEP / CHUNK {
             match self.stream.read(&mut chunk) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(n) => self.decode(chunk.get(..n).unwrap_or_default(), each)?,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(tls::refusal(e)),
+                Ok(0) => return Err(self.hung_up()),
+                Ok(n) => {
+                    self.has_read = true;
+                    self.decode(chunk.get(..n).unwrap_or_default(), each)?;
+                }
+                Err(e) => match e.kind() {
+                    io::ErrorKind::WouldBlock => return Ok(false),
+                    io::ErrorKind::Interrupted => {}
+                    io::ErrorKind::ConnectionReset => return Err(self.hung_up()),
+                    _ => return Err(tls::refusal(e)),
+                },
             }
         }
         Ok(true)
+    }
+
+    fn hung_up(&self) -> io::Error {
+        if self.has_read {
+            return io::ErrorKind::UnexpectedEof.into();
+        }
+        let why = "it hung up at once; do the options `transport` and `ssl` differ there?";
+        io::Error::new(io::ErrorKind::InvalidData, why)
     }
 
     fn become_ready(&mut self) -> io::Result<bool> {

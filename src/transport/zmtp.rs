@@ -172,7 +172,11 @@ impl Connection {
             self.stage = Stage::Greeting;
         }
         self.flush()?;
-        let read = self.fill()?;
+        let read = match self.fill() {
+            // One that finds nothing of its own in what we said resets the connection.
+            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => Filled::Ended,
+            read => read?,
+        };
         let input = std::mem::take(&mut self.input);
         let used = self.parse(&input, each)?;
         self.input = input;

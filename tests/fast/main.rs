@@ -31,4 +31,5 @@ mod service;
 mod state_trees;
 mod states;
 mod stomp_connector;
+mod transport;
 mod watch;
