@@ -47,7 +47,10 @@ fn whoever_has_no_right_certificate_is_named_on_both_sides() {
     let mut good = Minion::halite(&master, "good", &ssl(Some(&issued), &ca, ""));
     accept(&master, &mut good);
     let stranger = foreign.issue("stranger");
-    let elsewhere = "\nmaster: localhost";
+    // A name that its certificate does not have.
+    let further = master.place("misled").join("etc/salt/minion.d");
+    std::fs::create_dir_all(&further).unwrap();
+    std::fs::write(further.join("master.conf"), "master: localhost\n").unwrap();
     for (id, lines, told) in [
         (
             "foreign",
@@ -72,7 +75,7 @@ fn whoever_has_no_right_certificate_is_named_on_both_sides() {
         ),
         (
             "misled",
-            ssl(Some(&issued), &ca, "") + elsewhere,
+            ssl(Some(&issued), &ca, ""),
             "its certificate is not trusted: hostname mismatch",
         ),
         (
