@@ -7,10 +7,10 @@ use super::requester::{keepalive, tls};
 use super::session::{Credentials, Session, chance};
 use halite_config::MinionConfig;
 use halite_sys::exit::ExitError;
+use halite_transport::framed::{Peer, Subscription};
 use halite_transport::poll::{Poller, Source};
 use halite_transport::sockets::{Context, SubOptions, SubSocket};
 use halite_transport::stream::split;
-use halite_transport::tcp::Subscription;
 use halite_wire::Transport;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -26,9 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub enum Subscriber {
     /// A SUB socket of libzmq. It reconnects by itself.
     ZeroMq(SubSocket),
-    /// `transport: tcp`; `Err` if there is no address to connect to. It does not reconnect: the keys under which it says who
+    /// `transport: tcp` or `ws`; `Err` if there is no address to connect to. It does not reconnect: the keys under which it says who
     /// it is may be outdated, so a new sign-in comes first.
-    Tcp(io::Result<Box<Subscription>>),
+    Framed(io::Result<Box<Subscription>>),
 }
 
 impl Subscriber {
@@ -37,8 +37,8 @@ impl Subscriber {
     pub fn source(&self) -> Option<Source<'_>> {
         match self {
             Subscriber::ZeroMq(socket) => Some(socket.source()),
-            Subscriber::Tcp(Ok(open)) => Some(open.source()),
-            Subscriber::Tcp(Err(_)) => None,
+            Subscriber::Framed(Ok(open)) => Some(open.source()),
+            Subscriber::Framed(Err(_)) => None,
         }
     }
 
@@ -46,7 +46,7 @@ impl Subscriber {
     pub fn has_waiting(&self) -> bool {
         match self {
             Subscriber::ZeroMq(_) => false,
-            Subscriber::Tcp(open) => open.as_ref().is_ok_and(|open| open.has_waiting()),
+            Subscriber::Framed(open) => open.as_ref().is_ok_and(|open| open.has_waiting()),
         }
     }
 
@@ -57,8 +57,8 @@ impl Subscriber {
     pub fn receive(&mut self) -> Result<Option<Vec<Vec<u8>>>, ExitError> {
         match self {
             Subscriber::ZeroMq(socket) => Ok(socket.receive()?),
-            Subscriber::Tcp(Ok(open)) => Ok(open.receive().map(|message| vec![message])),
-            Subscriber::Tcp(Err(_)) => Ok(None),
+            Subscriber::Framed(Ok(open)) => Ok(open.receive().map(|message| vec![message])),
+            Subscriber::Framed(Err(_)) => Ok(None),
         }
     }
 
@@ -66,8 +66,8 @@ impl Subscriber {
     pub fn lost(&self) -> Option<&io::Error> {
         match self {
             Subscriber::ZeroMq(_) => None,
-            Subscriber::Tcp(Ok(open)) => open.lost(),
-            Subscriber::Tcp(Err(why)) => Some(why),
+            Subscriber::Framed(Ok(open)) => open.lost(),
+            Subscriber::Framed(Err(why)) => Some(why),
         }
     }
 }
@@ -98,11 +98,11 @@ pub fn subscribe(
             };
             (Subscriber::ZeroMq(socket), connected.map_err(cannot)?)
         }
-        Transport::Tcp => {
+        Transport::Tcp | Transport::Ws => {
             let claim = request::claim(session.sign_in_config(), credentials);
             match connect(config, url, &claim, wait_until) {
-                Ok((open, connected)) => (Subscriber::Tcp(Ok(Box::new(open))), connected),
-                Err(e) => (Subscriber::Tcp(Err(e)), false),
+                Ok((open, connected)) => (Subscriber::Framed(Ok(Box::new(open))), connected),
+                Err(e) => (Subscriber::Framed(Err(e)), false),
             }
         }
     };
@@ -134,11 +134,17 @@ fn connect(
         addresses.sort_by_key(SocketAddr::is_ipv6);
     }
     let tls = tls(config);
-    let tls = tls.as_ref().map(|tls| (tls, host));
     let end = Instant::now() + PATIENCE;
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for (n, address) in (1u32..).zip(&addresses) {
-        let mut open = match Subscription::open(*address, claim, keepalive(config), tls) {
+        let peer = Peer {
+            address: *address,
+            host,
+            path: (config.transport == Transport::Ws).then_some("/ws"),
+            keepalive: keepalive(config),
+            tls: tls.as_ref(),
+        };
+        let mut open = match Subscription::open(&peer, claim) {
             Ok(open) => open,
             Err(e) => {
                 last = e;

@@ -84,7 +84,7 @@ impl SaltSeries {
 }
 
 impl OptionValue for Transport {
-    const TYPE: &'static str = "zeromq or tcp";
+    const TYPE: &'static str = "zeromq, tcp or ws";
 
     fn from_value(value: &Value) -> Option<Converted<Self>> {
         converted(Transport::of_name(&text(value)?)?)
@@ -100,7 +100,7 @@ impl OptionValue for Transport {
 pub struct Transports(pub Vec<Transport>);
 
 impl OptionValue for Transports {
-    const TYPE: &'static str = "a list of zeromq and tcp";
+    const TYPE: &'static str = "a list of zeromq, tcp and ws";
 
     fn from_value(value: &Value) -> Option<Converted<Self>> {
         let one = |value: &Value| Transport::of_name(&text(value)?);

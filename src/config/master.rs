@@ -22,15 +22,16 @@ options! {
         publish_port: u16 = "4505";
         /// Port on which minions sign in, return results and fetch files.
         ret_port: u16 = "4506";
-        /// Protocol of both ports: `zeromq` or `tcp`. The minions must have the same, and the commands on this host use it.
+        /// Protocol of both ports: `zeromq`, `tcp` or `ws` (WebSocket). The minions must have the same, and the commands on this
+        /// host use it.
         transport: Transport = "zeromq";
         /// Transports that are served besides `transport`, so that a fleet can move from one to another. The ports of the
-        /// first one are 100 higher than `publish_port` and `ret_port`.
+        /// first one are 100 higher than `publish_port` and `ret_port`, those of the second one 200.
         transports: Transports = "[]";
-        /// Other values for one transport: a map of `zeromq` or `tcp` to maps with `interface`, `publish_port` and `ret_port`.
-        /// A transport that is named here is served.
+        /// Other values for one transport: a map of `zeromq`, `tcp` or `ws` to maps with `interface`, `publish_port` and
+        /// `ret_port`. A transport that is named here is served.
         transport_opts: Map = "{}";
-        /// TLS on both ports of `transport: tcp`: a map of `certfile`, `keyfile`, and `ca_certs` to require certificates of
+        /// TLS on both ports of `tcp` and `ws`: a map of `certfile`, `keyfile`, and `ca_certs` to require certificates of
         /// minions; also `cert_reqs`, `ssl_version`, `ciphers`, `verify_locations`, `verify_flags`. Changed files are read again.
         ssl: Ssl = "null";
         /// Listen on IPv6. Empty: depends on `interface`.

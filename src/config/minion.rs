@@ -66,13 +66,13 @@ options! {
         cachedir: PathBuf = "/var/cache/{product}/minion";
         /// Upper limit in seconds of a random delay before the first connection.
         random_startup_delay: u64 = "0";
-        /// Protocol of the master's ports: `zeromq` or `tcp`.
+        /// Protocol of the master's ports: `zeromq`, `tcp` or `ws` (WebSocket).
         transport: Transport = "zeromq";
-        /// TLS to the master with `transport: tcp`: `true`, or a map of `ca_certs` (empty: the system's), `certfile` and `keyfile`;
+        /// TLS to the master with `tcp` and `ws`: `true`, or a map of `ca_certs` (empty: the system's), `certfile` and `keyfile`;
         /// also `cert_reqs`, `ssl_version`, `ciphers`, `verify_locations`, `verify_flags`. The master's certificate must be
         /// valid for its name or address in `master`.
         ssl: Ssl = "null";
-        /// Seconds before a lost connection of the transport `tcp` is made again.
+        /// Seconds before a lost connection of `tcp` or `ws` is made again.
         tcp_reconnect_backoff: u64 = "1";
         /// Milliseconds before the first attempt to reconnect.
         recon_default: u64 = "1000";

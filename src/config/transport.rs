@@ -7,7 +7,7 @@ use halite_wire::{Map, Transport, Value};
 
 /// What is said of TLS that no port has.
 pub(super) const NO_TLS: &str =
-    "the option 'ssl' has no effect: ZeroMQ has no TLS; set `transport: tcp`";
+    "the option 'ssl' has no effect: ZeroMQ has no TLS; set `transport: tcp` or `ws`";
 
 /// By how much the ports of a further transport are higher than those of the one before it.
 const STEP: u16 = 100;
@@ -54,7 +54,8 @@ impl MasterConfig {
             let found = Value::Map(self.transport_opts.clone());
             checks.bad("transport_opts", &found, expected)
         };
-        let form = "a map of zeromq or tcp to maps with 'interface', 'publish_port' and 'ret_port'";
+        let form =
+            "a map of zeromq, tcp or ws to maps with 'interface', 'publish_port' and 'ret_port'";
         let mut served = vec![self.transport];
         // A transport that has options is served, as in Salt.
         let mut own = Vec::new();
@@ -157,6 +158,10 @@ mod tests {
             ("", vec![usual]),
             ("transport: tcp", vec![(tcp, 4505, 4506)]),
             ("transports: tcp", vec![usual, (tcp, 4605, 4606)]),
+            (
+                "transports: [tcp, ws]",
+                vec![usual, (tcp, 4605, 4606), (Transport::Ws, 4705, 4706)],
+            ),
             ("transports: [tcp, zeromq]", vec![usual, (tcp, 4605, 4606)]),
             (
                 "{transport: tcp, transports: [zeromq], ret_port: 9}",
@@ -170,9 +175,9 @@ mod tests {
             assert_eq!(ports(options).unwrap(), expected, "{options}");
         }
         for (options, why) in [
-            ("transport: udp", "zeromq or tcp"),
-            ("transports: [zeromq, x]", "a list of zeromq and tcp"),
-            ("transport_opts: {x: {}}", "a map of zeromq or tcp"),
+            ("transport: udp", "zeromq, tcp or ws"),
+            ("transports: [zeromq, x]", "a list of zeromq, tcp and ws"),
+            ("transport_opts: {x: {}}", "a map of zeromq, tcp or ws"),
             (
                 "transport_opts: {tcp: {ret_port: 4506}}",
                 "no other transport",

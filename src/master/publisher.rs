@@ -23,7 +23,7 @@ use halite_sys::shared::SharedSecret;
 use halite_sys::signals::StopFlag;
 use halite_transport::poll::{Poller, Source};
 use halite_transport::publish::{
-    PublishCounters, PublishOptions, PublishPort, PublishServer, Tcp, Zmtp,
+    PublishCounters, PublishOptions, PublishPort, PublishServer, SubscriberCodec, Tcp, Ws, Zmtp,
 };
 use halite_transport::sockets::{Context, KeepAlive, Pull};
 use halite_transport::tls::ServerTls;
@@ -116,15 +116,8 @@ impl Ports {
             let bound: std::io::Result<Box<dyn PublishPort>> = match port.transport {
                 Transport::ZeroMq => PublishServer::<Zmtp>::bind(interface, number, options)
                     .map(|server| Box::new(server) as _),
-                Transport::Tcp => {
-                    options.heartbeat = None;
-                    PublishServer::<Tcp>::bind(interface, number, options)
-                        .and_then(|server| match config.tls() {
-                            Some(tls) => server.with_tls(ServerTls::new(tls)?),
-                            None => Ok(server),
-                        })
-                        .map(|server| Box::new(server) as _)
-                }
+                Transport::Tcp => bind_framed::<Tcp>(interface, number, options, config),
+                Transport::Ws => bind_framed::<Ws>(interface, number, options, config),
             };
             let bound = bound.map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?;
             all.push((port.transport, bound));
@@ -177,6 +170,21 @@ impl Ports {
         }
         Ok(())
     }
+}
+
+/// Binds a port without heartbeats, which has TLS if the option `ssl` says so.
+fn bind_framed<C: SubscriberCodec + 'static>(
+    interface: &str,
+    port: u16,
+    mut options: PublishOptions,
+    config: &MasterConfig,
+) -> std::io::Result<Box<dyn PublishPort>> {
+    options.heartbeat = None;
+    let server = PublishServer::<C>::bind(interface, port, options)?;
+    Ok(match config.tls() {
+        Some(tls) => Box::new(server.with_tls(ServerTls::new(tls)?)?),
+        None => Box::new(server),
+    })
 }
 
 fn topics_for(transport: Transport, filtering: bool, topics: &[Vec<u8>]) -> &[Vec<u8>] {

@@ -111,7 +111,7 @@ pub fn open(
 ) -> Result<Option<Opened>, ExitError> {
     let (mut seen, mut reason) = (seen, reason);
     let config = session.config();
-    if config.transport == Transport::Tcp && reason != Reason::First {
+    if config.transport != Transport::ZeroMq && reason != Reason::First {
         // The connection was lost a moment ago; the master may be starting.
         let wait = Duration::from_secs(config.tcp_reconnect_backoff);
         if !shared.stop.sleep(jittered(wait)) {

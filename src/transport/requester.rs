@@ -4,10 +4,10 @@
 //! stays open, but nobody answers its heartbeats, so a server may close it; the next request opens another. To add a transport,
 //! add a variant of `Connection`.
 
+use crate::framed::{self, Peer};
 use crate::poll::{Poller, Source};
 use crate::sockets::KeepAlive;
 use crate::stream::split;
-use crate::tcp;
 use crate::tls::ClientTls;
 use crate::zmtp::{self, Event, SocketType};
 use halite_sys::log_limiter::LogLimiter;
@@ -78,7 +78,7 @@ pub struct Interrupts<'a, T> {
 /// A connection to a request port, over one of the transports.
 enum Connection {
     Zmtp(zmtp::Connection),
-    Tcp(tcp::Connection),
+    Framed(framed::Connection),
 }
 
 impl Connection {
@@ -89,38 +89,41 @@ impl Connection {
                 options.keepalive.apply_to(new.stream())?;
                 Connection::Zmtp(new)
             }
-            Transport::Tcp => {
-                let tls = options.tls.as_ref().map(|tls| (tls, host));
-                Connection::Tcp(tcp::Connection::open(address, options.keepalive, tls)?)
-            }
+            transport => Connection::Framed(framed::Connection::open(&Peer {
+                address,
+                host,
+                path: (transport == Transport::Ws).then_some("/"),
+                keepalive: options.keepalive,
+                tls: options.tls.as_ref(),
+            })?),
         })
     }
 
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Connection::Zmtp(c) => c.as_fd(),
-            Connection::Tcp(c) => c.as_fd(),
+            Connection::Framed(c) => c.as_fd(),
         }
     }
 
     fn is_ready(&self) -> bool {
         match self {
             Connection::Zmtp(c) => c.is_ready(),
-            Connection::Tcp(c) => c.is_ready(),
+            Connection::Framed(c) => c.is_ready(),
         }
     }
 
     fn wants_write(&self) -> bool {
         match self {
             Connection::Zmtp(c) => c.wants_write(),
-            Connection::Tcp(c) => c.wants_write(),
+            Connection::Framed(c) => c.wants_write(),
         }
     }
 
     fn request(&mut self, body: &[u8]) -> io::Result<()> {
         match self {
             Connection::Zmtp(c) => c.request(body),
-            Connection::Tcp(c) => c.request(body),
+            Connection::Framed(c) => c.request(body),
         }
     }
 
@@ -132,7 +135,7 @@ impl Connection {
                     each(frames.into_iter().next().unwrap_or_default());
                 }
             }),
-            Connection::Tcp(c) => c.step(&mut |body| each(body.to_vec())),
+            Connection::Framed(c) => c.step(&mut |body| each(body.to_vec())),
         }
     }
 }

@@ -19,6 +19,7 @@ pub mod textwrap;
 pub mod tls;
 mod transport;
 mod value;
+pub mod ws;
 pub mod xml;
 pub mod yaml;
 pub mod zmtp;

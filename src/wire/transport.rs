@@ -10,17 +10,20 @@ pub enum Transport {
     ZeroMq,
     /// Salt's frames on TCP ([`tcp`](crate::tcp)).
     Tcp,
+    /// WebSocket ([`ws`](crate::ws)).
+    Ws,
 }
 
 impl Transport {
     /// All of them.
-    pub const ALL: [Transport; 2] = [Transport::ZeroMq, Transport::Tcp];
+    pub const ALL: [Transport; 3] = [Transport::ZeroMq, Transport::Tcp, Transport::Ws];
 
     /// The name in options.
     pub fn name(self) -> &'static str {
         match self {
             Transport::ZeroMq => "zeromq",
             Transport::Tcp => "tcp",
+            Transport::Ws => "ws",
         }
     }
 
@@ -67,15 +70,20 @@ impl Spoken {
     pub fn refusal(self, transport: Transport) -> &'static str {
         match (self, transport) {
             (Spoken::ZeroMq, _) => {
-                "it speaks ZeroMQ, and this end `transport: tcp`; both must have the same `transport`"
+                "it speaks `transport: zeromq`, this end does not; both must have the same `transport`"
             }
             (Spoken::Tcp, _) => {
-                "it speaks `transport: tcp`, and this end ZeroMQ; both must have the same `transport`"
+                "it speaks `transport: tcp`, this end does not; both must have the same `transport`"
             }
-            (Spoken::Tls, _) => "it speaks TLS, which this port does not",
-            (Spoken::Http, _) => "it speaks HTTP, which this port does not",
+            (Spoken::Http, _) => {
+                "it speaks HTTP or `transport: ws`, this end does not; both must have the same `transport`"
+            }
+            (Spoken::Tls, _) => {
+                "it speaks TLS, this end does not; both must have `ssl`, or neither"
+            }
             (Spoken::Unknown, Transport::ZeroMq) => "it does not speak ZMTP 3",
             (Spoken::Unknown, Transport::Tcp) => "it does not speak `transport: tcp`",
+            (Spoken::Unknown, Transport::Ws) => "it does not speak HTTP",
         }
     }
 }

@@ -35,7 +35,8 @@ use halite_sys::memory::{keep_freed, trim_memory};
 use halite_sys::process::raise_open_files;
 use halite_sys::signals::StopFlag;
 use halite_transport::front::{
-    Incoming, Pressure, Received, RequestFront, RequestOptions, RequestServer, Tcp, Zmtp,
+    Incoming, Pressure, Received, RequestCodec, RequestFront, RequestOptions, RequestServer, Tcp,
+    Ws, Zmtp,
 };
 use halite_transport::poll::Poller;
 use halite_transport::sockets::{Context, KeepAlive, Message, Router};
@@ -142,23 +143,26 @@ fn bind_fronts(config: &MasterConfig) -> Result<Vec<Box<dyn RequestFront>>, Exit
         let bound: std::io::Result<Box<dyn RequestFront>> = match port.transport {
             Transport::ZeroMq => RequestServer::<Zmtp>::bind(interface, number, &options)
                 .map(|front| Box::new(front) as _),
-            Transport::Tcp => RequestServer::<Tcp>::bind(interface, number, &options)
-                .and_then(|front| with_tls(config, front))
-                .map(|front| Box::new(front) as _),
+            Transport::Tcp => bind::<Tcp>(interface, number, &options, config),
+            Transport::Ws => bind::<Ws>(interface, number, &options, config),
         };
         fronts.push(bound.map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?);
     }
     Ok(fronts)
 }
 
-fn with_tls(
+/// Binds a port that has TLS if the option `ssl` says so.
+fn bind<C: RequestCodec + 'static>(
+    interface: &str,
+    port: u16,
+    options: &RequestOptions,
     config: &MasterConfig,
-    front: RequestServer<Tcp>,
-) -> std::io::Result<RequestServer<Tcp>> {
-    match config.tls() {
-        Some(options) => front.with_tls(ServerTls::new(options)?),
-        None => Ok(front),
-    }
+) -> std::io::Result<Box<dyn RequestFront>> {
+    let front = RequestServer::<C>::bind(interface, port, options)?;
+    Ok(match config.tls() {
+        Some(tls) => Box::new(front.with_tls(ServerTls::new(tls)?)?),
+        None => Box::new(front),
+    })
 }
 
 /// Most connections for requests: the role needs some descriptors for itself.

@@ -2,6 +2,7 @@
 //! implement it.
 
 use halite_wire::tcp::{self, FrameDecoder, TcpError};
+use halite_wire::ws::{self, ServerUpgrade, WsError, WsEvent};
 use halite_wire::zmtp::{self, RequestDecoder, RequestEvent};
 use std::fmt;
 
@@ -17,8 +18,8 @@ pub enum ClientMessage {
     },
     /// A message that is no request.
     Malformed,
-    /// Requests a [`pong`](RequestCodec::pong) with these bytes.
-    Ping(Vec<u8>),
+    /// Something that is to be answered with these bytes.
+    Answer(Vec<u8>),
     /// Anything else; only shows that the client is alive.
     Other,
 }
@@ -54,9 +55,6 @@ pub trait RequestCodec: Default {
     /// A heartbeat that clients answer by themselves; `None` if the protocol has none.
     fn ping() -> Option<Vec<u8>>;
 
-    /// The reply to [`ClientMessage::Ping`].
-    fn pong(context: &[u8]) -> Vec<u8>;
-
     /// What precedes a reply of `length` bytes to the request with that mark.
     fn reply_start(mark: &[u8], length: usize) -> Vec<u8>;
 }
@@ -84,7 +82,7 @@ impl RequestCodec for Zmtp {
                     body,
                 },
                 RequestEvent::Malformed => ClientMessage::Malformed,
-                RequestEvent::Ping(context) => ClientMessage::Ping(context),
+                RequestEvent::Ping(context) => ClientMessage::Answer(zmtp::pong(&context)),
                 RequestEvent::Other => ClientMessage::Other,
             });
         })
@@ -104,10 +102,6 @@ impl RequestCodec for Zmtp {
 
     fn ping() -> Option<Vec<u8>> {
         Some(zmtp::ping())
-    }
-
-    fn pong(context: &[u8]) -> Vec<u8> {
-        zmtp::pong(context)
     }
 
     fn reply_start(_mark: &[u8], length: usize) -> Vec<u8> {
@@ -163,11 +157,123 @@ impl RequestCodec for Tcp {
         None
     }
 
-    fn pong(_context: &[u8]) -> Vec<u8> {
+    fn reply_start(mark: &[u8], _length: usize) -> Vec<u8> {
+        tcp::frame_start(mark)
+    }
+}
+
+/// WebSocket ([`halite_wire::ws`]). Its connections stay open however long they are idle, as those of [`Tcp`].
+#[derive(Debug, Default)]
+pub struct Ws(WsServer);
+
+/// The server's side of a WebSocket.
+#[derive(Debug)]
+pub(crate) enum WsServer {
+    Upgrade(ServerUpgrade),
+    Open(ws::FrameDecoder),
+}
+
+impl Default for WsServer {
+    fn default() -> WsServer {
+        WsServer::Upgrade(ServerUpgrade::default())
+    }
+}
+
+impl WsServer {
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self, WsServer::Open(_))
+    }
+
+    fn held(&self) -> usize {
+        match self {
+            WsServer::Upgrade(upgrade) => upgrade.held(),
+            WsServer::Open(decoder) => decoder.held(),
+        }
+    }
+
+    /// Decodes bytes; `answer` gets what is to be sent back, `message` each message. Returns whether it was opened.
+    pub(crate) fn decode(
+        &mut self,
+        bytes: &[u8],
+        max: usize,
+        mut take: impl FnMut(WsInput),
+    ) -> Result<(), WsError> {
+        let mut rest = Vec::new();
+        let mut bytes = bytes;
+        if let WsServer::Upgrade(upgrade) = self {
+            let Some((response, frames)) = upgrade.push(bytes).map_err(WsError::Upgrade)? else {
+                return Ok(());
+            };
+            take(WsInput::Upgraded(response));
+            *self = WsServer::Open(ws::FrameDecoder::default());
+            rest = frames;
+            bytes = &rest;
+        }
+        let WsServer::Open(decoder) = self else {
+            return Ok(());
+        };
+        let decoded = decoder.decode(bytes, max, |event| {
+            take(match event {
+                WsEvent::Message(body) => WsInput::Message(body),
+                WsEvent::Ping(context) => WsInput::Answer(ws::pong(&context)),
+            });
+        });
+        drop(rest);
+        decoded
+    }
+}
+
+/// What [`WsServer::decode`] finds.
+pub(crate) enum WsInput {
+    /// The stream is open once these bytes are sent.
+    Upgraded(Vec<u8>),
+    /// To be sent back.
+    Answer(Vec<u8>),
+    Message(Vec<u8>),
+}
+
+impl RequestCodec for Ws {
+    type Error = WsError;
+
+    /// A client has one request in flight; a few more are tolerated.
+    const MAX_MESSAGES: usize = 64;
+
+    fn decode(
+        &mut self,
+        bytes: &[u8],
+        max: usize,
+        mut take: impl FnMut(ClientMessage),
+    ) -> Result<(), WsError> {
+        self.0.decode(bytes, max, |input| {
+            take(match input {
+                WsInput::Upgraded(answer) | WsInput::Answer(answer) => {
+                    ClientMessage::Answer(answer)
+                }
+                WsInput::Message(body) => ClientMessage::Request {
+                    mark: Vec::new(),
+                    body,
+                },
+            });
+        })
+    }
+
+    fn is_midway(&self) -> bool {
+        !self.0.is_open() || self.0.held() > 0
+    }
+
+    fn held(&self) -> usize {
+        self.0.held()
+    }
+
+    fn hello() -> Vec<u8> {
         Vec::new()
     }
 
-    fn reply_start(mark: &[u8], _length: usize) -> Vec<u8> {
-        tcp::frame_start(mark)
+    fn ping() -> Option<Vec<u8>> {
+        None
+    }
+
+    fn reply_start(_mark: &[u8], length: usize) -> Vec<u8> {
+        ws::message_start(length)
     }
 }

@@ -5,7 +5,8 @@
 mod codec;
 mod server;
 
-pub use codec::{ClientMessage, RequestCodec, Tcp, Zmtp};
+pub use codec::{ClientMessage, RequestCodec, Tcp, Ws, Zmtp};
+pub(crate) use codec::{WsInput, WsServer};
 pub use server::{RequestOptions, RequestServer};
 
 use crate::poll::Source;

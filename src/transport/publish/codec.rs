@@ -1,7 +1,10 @@
 //! The protocol between the publish port and its subscribers. [`PublishServer`](super::PublishServer) uses only
 //! [`SubscriberCodec`]; to add a transport, implement it.
 
+use crate::front::{WsInput, WsServer};
+use halite_wire::msgpack;
 use halite_wire::tcp::{self, FrameDecoder, TcpError};
+use halite_wire::ws::{self, WsError};
 use halite_wire::zmtp::{self, Command};
 use std::fmt;
 
@@ -12,8 +15,8 @@ pub enum SubscriberMessage {
     Subscribe(Vec<u8>),
     /// Cancels the subscription to this prefix.
     Cancel(Vec<u8>),
-    /// Requests a [`pong`](SubscriberCodec::pong) with these bytes.
-    Ping(Vec<u8>),
+    /// Something that is to be answered with these bytes.
+    Answer(Vec<u8>),
     /// Says which minion it is: msgpack of an envelope, which somebody else must check.
     Claim(Vec<u8>),
     /// Anything else; only shows that the subscriber is alive.
@@ -29,6 +32,9 @@ pub trait SubscriberCodec: Default {
     /// Whether subscribers name the topics they want, and get each publication with its topic. If not, they get everything
     /// until [`PublishPort::register`](super::PublishPort::register), and each publication once.
     const TOPICS: bool;
+
+    /// Whether subscribers get publications from the start, without a subscription.
+    const AT_ONCE: bool = false;
 
     /// Decodes any number of bytes and passes each message that they complete to `take`.
     ///
@@ -51,9 +57,6 @@ pub trait SubscriberCodec: Default {
 
     /// A heartbeat; not called for a port without heartbeats.
     fn ping() -> Vec<u8>;
-
-    /// The reply to [`SubscriberMessage::Ping`].
-    fn pong(context: &[u8]) -> Vec<u8>;
 }
 
 /// ZMTP 3, the protocol of ZeroMQ's SUB sockets ([`halite_wire::zmtp`]).
@@ -74,7 +77,7 @@ impl SubscriberCodec for Zmtp {
             take(match command {
                 Command::Subscribe(topic) => SubscriberMessage::Subscribe(topic),
                 Command::Cancel(topic) => SubscriberMessage::Cancel(topic),
-                Command::Ping(context) => SubscriberMessage::Ping(context),
+                Command::Ping(context) => SubscriberMessage::Answer(zmtp::pong(&context)),
                 Command::Ready | Command::Other => SubscriberMessage::Other,
             });
         })
@@ -95,10 +98,6 @@ impl SubscriberCodec for Zmtp {
     fn ping() -> Vec<u8> {
         zmtp::ping()
     }
-
-    fn pong(context: &[u8]) -> Vec<u8> {
-        zmtp::pong(context)
-    }
 }
 
 /// Largest frame that a subscriber sends, in bytes: its envelope has an id and a signature.
@@ -115,6 +114,8 @@ impl SubscriberCodec for Tcp {
     type Error = TcpError;
 
     const TOPICS: bool = false;
+
+    const AT_ONCE: bool = true;
 
     fn decode(
         &mut self,
@@ -143,8 +144,48 @@ impl SubscriberCodec for Tcp {
     fn ping() -> Vec<u8> {
         Vec::new()
     }
+}
 
-    fn pong(_context: &[u8]) -> Vec<u8> {
+/// WebSocket ([`halite_wire::ws`]): everybody gets everything, once the stream is open.
+#[derive(Debug, Default)]
+pub struct Ws(WsServer);
+
+impl SubscriberCodec for Ws {
+    type Error = WsError;
+
+    const TOPICS: bool = false;
+
+    fn decode(
+        &mut self,
+        bytes: &[u8],
+        mut take: impl FnMut(SubscriberMessage),
+    ) -> Result<(), WsError> {
+        self.0.decode(bytes, MAX_CLAIM, |input| match input {
+            WsInput::Upgraded(answer) => {
+                take(SubscriberMessage::Answer(answer));
+                take(SubscriberMessage::Subscribe(Vec::new()));
+            }
+            WsInput::Answer(answer) => take(SubscriberMessage::Answer(answer)),
+            WsInput::Message(_) => take(SubscriberMessage::Other),
+        })
+    }
+
+    fn is_open(&self) -> bool {
+        self.0.is_open()
+    }
+
+    fn hello() -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn frame(body: &[u8], _more: bool) -> Vec<u8> {
+        let mut wrapped = Vec::new();
+        msgpack::put_bin_header(&mut wrapped, body.len());
+        let length = wrapped.len() + body.len();
+        [ws::message_start(length), wrapped, body.to_vec()].concat()
+    }
+
+    fn ping() -> Vec<u8> {
         Vec::new()
     }
 }

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use subscriber::{ReadResult, Subscriber};
 use topics::Topics;
 
-pub use codec::{SubscriberCodec, SubscriberMessage, Tcp, Zmtp};
+pub use codec::{SubscriberCodec, SubscriberMessage, Tcp, Ws, Zmtp};
 pub use port::{Claim, PublishCounters, PublishOptions, PublishPort};
 
 const LISTENER: u64 = 0;
@@ -178,7 +178,8 @@ impl<C: SubscriberCodec> PublishServer<C> {
     /// Who wants any of the topics; everybody without topics.
     fn wanting_any(&self, topics: &[Vec<u8>], out: &mut Vec<u64>) {
         if topics.is_empty() {
-            out.extend(self.subscribers.keys());
+            let subscribed = self.subscribers.iter().filter(|(_, s)| s.has_topics());
+            out.extend(subscribed.map(|(token, _)| token));
         }
         for topic in topics {
             self.topics.matching(topic, out);
@@ -274,10 +275,10 @@ impl<C: SubscriberCodec> PublishServer<C> {
             return;
         }
         let mut new = Subscriber::new(stream, peer, token, self.cx.now);
-        if C::TOPICS {
-            self.newcomers.add(token, self.cx.now);
-        } else {
+        if C::AT_ONCE {
             new.set_topics([&b""[..]].into_iter(), &mut self.topics);
+        } else {
+            self.newcomers.add(token, self.cx.now);
         }
         self.subscribers.insert(token, new);
         self.enlist(token);
@@ -328,6 +329,10 @@ impl<C: SubscriberCodec> PublishServer<C> {
     fn send_missed(&mut self, token: u64, new: &[Arc<[u8]>]) {
         let wants = |text: &[u8]| new.iter().any(|topic| text.starts_with(topic));
         for recent in self.newcomers.take_missed(token) {
+            if !C::TOPICS {
+                self.queue(&[token], None, &recent.body);
+                continue;
+            }
             if recent.topics.is_empty() && wants(recent.message()) {
                 self.queue(&[token], None, &recent.body);
             }

@@ -112,6 +112,11 @@ impl<C: SubscriberCodec> Subscriber<C> {
         }
     }
 
+    /// Whether it has any subscription.
+    pub fn has_topics(&self) -> bool {
+        !self.topics.is_empty()
+    }
+
     /// Replaces its subscriptions.
     pub fn set_topics<'t>(&mut self, topics: impl Iterator<Item = &'t [u8]>, all: &mut Topics) {
         self.cancel_all(all);
@@ -150,12 +155,8 @@ impl<C: SubscriberCodec> Subscriber<C> {
         self.queue.push(frame, kind);
     }
 
-    /// Replies to a heartbeat.
-    pub fn pong(&mut self, context: &[u8], now: Instant) {
-        self.push_control(C::pong(context), now);
-    }
-
-    fn push_control(&mut self, frame: Vec<u8>, now: Instant) {
+    /// Queues a heartbeat or an answer; drops it if there are many.
+    pub fn push_control(&mut self, frame: Vec<u8>, now: Instant) {
         if self.control < MAX_CONTROL {
             self.control += 1;
             self.push(frame.into(), FrameKind::Control, now);
@@ -259,7 +260,7 @@ impl<C: SubscriberCodec> Subscriber<C> {
                     Err(why) => return ReadResult::Invalid(why),
                 },
                 SubscriberMessage::Cancel(topic) => self.cancel(&topic, all),
-                SubscriberMessage::Ping(context) => self.pong(&context, now),
+                SubscriberMessage::Answer(bytes) => self.push_control(bytes, now),
                 SubscriberMessage::Claim(_) if self.claims >= MAX_CLAIMS => {
                     return ReadResult::Invalid("it says too often who it is".to_owned());
                 }

@@ -356,7 +356,7 @@ fn words_wait_only_so_long_as_they_are_few() {
     let mut heard = Vec::new();
     let mut listener = zmtp::SubscriberDecoder::default();
     for _ in 0..100 {
-        subscriber.pong(b"x", now);
+        subscriber.push_control(zmtp::pong(b"x"), now);
     }
     server.enlist(token);
     server.turn(now).unwrap();
@@ -438,7 +438,7 @@ impl SubscriberCodec for Lines {
             take(match line[0] {
                 b'+' => SubscriberMessage::Subscribe(text),
                 b'-' => SubscriberMessage::Cancel(text),
-                b'?' => SubscriberMessage::Ping(text),
+                b'?' => SubscriberMessage::Answer([b"!", &text[..], b"\n"].concat()),
                 _ => return Err("that is not a line of ours"),
             });
             self.is_open = true;
@@ -461,10 +461,6 @@ impl SubscriberCodec for Lines {
 
     fn ping() -> Vec<u8> {
         b"?\n".to_vec()
-    }
-
-    fn pong(context: &[u8]) -> Vec<u8> {
-        [b"!", context, b"\n"].concat()
     }
 }
 
@@ -493,12 +489,18 @@ fn the_server_speaks_what_its_codec_speaks() {
 /// Subscribers of the TCP transport: they get everything until it is known who they are.
 #[test]
 fn who_is_registered_gets_only_its_topics() {
-    use crate::tcp::Subscription;
+    use crate::framed::{Peer, Subscription};
     let mut server = server::<Tcp>(PublishOptions::default());
     let address = server.address().unwrap();
     let connect = |server: &mut PublishServer<Tcp>, claim: &[u8]| {
-        let keepalive = KeepAlive::REQUEST_SERVER;
-        let mut new = Subscription::open(address, claim, keepalive, None).unwrap();
+        let peer = Peer {
+            address,
+            host: "localhost",
+            path: None,
+            keepalive: KeepAlive::REQUEST_SERVER,
+            tls: None,
+        };
+        let mut new = Subscription::open(&peer, claim).unwrap();
         let mut claims = Vec::new();
         drive(server, "a claim", |_| {
             new.advance();

@@ -21,14 +21,19 @@ fn tcp(at: &str, minions: &[&str]) {
     play(at, minions, 3, "transport: tcp", TCP);
 }
 
+/// WebSocket. A stock minion of it never comes back after a restart of any master.
+fn ws(at: &str, minions: &[&str]) {
+    play(at, minions, 1, "transport: ws", "transport: ws");
+}
+
 /// The same with TLS, where both sides have certificates.
-fn mutual(at: &str, minions: &[&str]) {
+fn mutual(at: &str, transport: &str, minions: &[&str]) {
     let dir = testing::short_dir();
     let authority = Authority::new(dir.path(), "ca");
     let ssl = |name: &str| {
         let issued = authority.issue(name);
         format!(
-            "transport: tcp\nworker_pools_enabled: {}\nssl: {{certfile: {}, keyfile: {}, ca_certs: {}, cert_reqs: CERT_REQUIRED}}",
+            "transport: {transport}\nworker_pools_enabled: {}\nssl: {{certfile: {}, keyfile: {}, ca_certs: {}, cert_reqs: CERT_REQUIRED}}",
             at != "3008",
             issued.certificate.display(),
             issued.key.display(),
@@ -89,7 +94,8 @@ fn play(at: &str, minions: &[&str], each: usize, lines: &str, minion: &str) {
     for cli in &tools {
         jobs(&fleet, cli, &mut checks);
     }
-    if !fleet.master.is_stock() {
+    let comes_back = minion.contains("tcp") || minions == [HALITE];
+    if !fleet.master.is_stock() && comes_back {
         fleet.master.stop();
         fleet.master.start_again();
         fleet.wait_answering(&tools[0]);
@@ -98,15 +104,17 @@ fn play(at: &str, minions: &[&str], each: usize, lines: &str, minion: &str) {
     checks.finish();
 }
 
-/// One master with two transports.
-fn both(minions: &[&str]) {
-    let further = Ports::hold(2);
+/// One master with all transports.
+fn together(minions: &[&str]) {
+    let further = Ports::hold(4);
     let ports = further.numbers();
     let roots = roots();
     let lines = format!(
-        "transports: [tcp]\ntransport_opts: {{tcp: {{publish_port: {}, ret_port: {}}}}}\n{}",
+        "transports: [tcp, ws]\ntransport_opts: {{tcp: {{publish_port: {}, ret_port: {}}}, ws: {{publish_port: {}, ret_port: {}}}}}\n{}",
         ports[0],
         ports[1],
+        ports[2],
+        ports[3],
         config(roots.path())
     );
     further.release();
@@ -126,6 +134,8 @@ fn both(minions: &[&str]) {
     for series in minions {
         fleet.add(series, &format!("tcp-{series}"), TCP);
     }
+    fleet.master.ret_port = ports[3];
+    fleet.add(HALITE, "ws-halite", "transport: ws");
     (fleet.master.publish_port, fleet.master.ret_port) = own;
     fleet.accept();
     fleet.wait_answering(&tools[0]);
@@ -152,7 +162,9 @@ fn config(roots: &Path) -> String {
 
 /// Who has the wrong transport is told so, on both sides.
 fn wrong() {
-    for (at, of) in [("zeromq", "tcp"), ("tcp", "zeromq")] {
+    let all = ["zeromq", "tcp", "ws"];
+    let pairs = all.iter().flat_map(|at| all.iter().map(move |of| (at, of)));
+    for (at, of) in pairs.filter(|(at, of)| at != of) {
         let master = Master::halite(&format!("transport: {at}"));
         let minion = Minion::halite(&master, "m", &format!("transport: {of}"));
         wait_until(&format!("the master of {at} says what is wrong"), || {
@@ -300,9 +312,9 @@ fn tcp_at_stock_3008() {
 }
 
 #[test]
-fn two_transports_at_halite() {
+fn all_transports_at_one_master() {
     if all_stock() {
-        both(&["halite", "3006", "3008"]);
+        together(&["halite", "3006", "3008"]);
     }
 }
 
@@ -314,7 +326,7 @@ fn the_wrong_transport_is_named_on_both_sides() {
 #[test]
 fn tls_at_halite() {
     if all_stock() {
-        mutual("halite", &["halite", "3006", "3008"]);
+        mutual("halite", "tcp", &["halite", "3006", "3008"]);
     }
 }
 
@@ -328,13 +340,53 @@ fn tls_at_halite_without_certificates_of_minions() {
 #[test]
 fn tls_at_stock_3006() {
     if all_stock() {
-        mutual("3006", &["halite", "3006"]);
+        mutual("3006", "tcp", &["halite", "3006"]);
     }
 }
 
 #[test]
 fn tls_at_stock_3008() {
     if all_stock() {
-        mutual("3008", &["halite", "3008"]);
+        mutual("3008", "tcp", &["halite", "3008"]);
     }
+}
+
+#[test]
+fn ws_at_halite() {
+    if all_stock() {
+        ws("halite", &["halite", "3007", "3008"]);
+    }
+}
+
+#[test]
+fn ws_at_stock_3007() {
+    if all_stock() {
+        ws("3007", &["halite", "3007"]);
+    }
+}
+
+#[test]
+fn ws_at_stock_3008() {
+    if all_stock() {
+        ws("3008", &["halite", "3008"]);
+    }
+}
+
+#[test]
+fn wss_at_halite() {
+    if all_stock() {
+        mutual("halite", "ws", &["halite", "3008"]);
+    }
+}
+
+#[test]
+fn wss_at_stock_3008() {
+    if all_stock() {
+        mutual("3008", "ws", &["halite", "3008"]);
+    }
+}
+
+#[test]
+fn a_halite_minion_of_ws_comes_back() {
+    ws("halite", &["halite"]);
 }

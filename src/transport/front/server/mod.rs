@@ -35,6 +35,8 @@ const ACCEPTS: usize = 256;
 const READY: usize = 256;
 /// Time between checks of all connections.
 const ROUND: Duration = Duration::from_secs(1);
+/// Bytes of heartbeats and the like that are answered after one read.
+const MAX_ANSWERS: usize = 4096;
 /// Most bytes of replies that a peer leaves unread.
 const MAX_UNREAD: usize = 256 << 20;
 /// Most bytes sent to one peer before the others get their turn.
@@ -262,7 +264,7 @@ impl<C: RequestCodec> RequestServer<C> {
         connection.last_read = now;
         connection.pinged = None;
         let bytes = self.chunk.get(..n).unwrap_or_default();
-        let (mut pong, mut messages) = (Vec::new(), 0);
+        let (mut answers, mut messages) = (Vec::new(), 0);
         let waiting = &mut self.waiting;
         let peer = connection.peer;
         let decoded = connection
@@ -280,8 +282,11 @@ impl<C: RequestCodec> RequestServer<C> {
                     messages += 1;
                     waiting.push_back(Received::Malformed);
                 }
-                // One reply is enough for any number of heartbeats.
-                ClientMessage::Ping(context) => pong = C::pong(&context),
+                // A few are enough for any number of heartbeats.
+                ClientMessage::Answer(bytes) if answers.len() < MAX_ANSWERS => {
+                    answers.extend_from_slice(&bytes);
+                }
+                ClientMessage::Answer(_) => {}
                 ClientMessage::Other => {}
             });
         if messages > 0 {
@@ -302,9 +307,11 @@ impl<C: RequestCodec> RequestServer<C> {
             }
             return self.close(token);
         }
-        if !pong.is_empty()
+        if !answers.is_empty()
             && let Some(connection) = self.connections.get_mut(&token)
-            && connection.send(&self.epoll, token, &[&pong], now).is_err()
+            && connection
+                .send(&self.epoll, token, &[&answers], now)
+                .is_err()
         {
             self.close(token);
         }

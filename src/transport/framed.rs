@@ -1,12 +1,13 @@
-//! A non-blocking client of Salt's TCP transport (reference `salt-transports.md` 1): the counterpart of
-//! [`zmtp::Connection`](crate::zmtp::Connection).
+//! A non-blocking client of the transports tcp and ws (reference `salt-transports.md` 1, 2), with or without TLS: the
+//! counterpart of [`zmtp::Connection`](crate::zmtp::Connection).
 
 use crate::poll::Source;
-use crate::sockets::KeepAlive;
+use crate::sockets::{KeepAlive, tcp_url};
 use crate::stream::Stream;
 use crate::tls::{self, ClientTls};
 use crate::zmtp::start_connect;
-use halite_wire::tcp::{self, FrameDecoder, TcpError};
+use halite_wire::tcp::{self, FrameDecoder};
+use halite_wire::ws::{self, ClientUpgrade, WsEvent};
 use openssl::ssl::SslStream;
 use rand::RngCore;
 use std::collections::VecDeque;
@@ -34,52 +35,85 @@ enum Stage {
 pub struct Connection {
     stream: Stream,
     stage: Stage,
-    decoder: FrameDecoder,
+    framing: Framing,
     /// Whether anything has arrived.
     has_read: bool,
     output: Vec<u8>,
     written: usize,
-    /// The identifier of the last request.
-    mid: String,
+}
+
+/// How messages are framed.
+enum Framing {
+    Tcp {
+        decoder: FrameDecoder,
+        /// The identifier of the last request.
+        mid: String,
+    },
+    /// A WebSocket that is not open yet; what is sent waits here.
+    Upgrade(ClientUpgrade, Vec<u8>),
+    Ws(ws::FrameDecoder),
+}
+
+/// Where and how to connect.
+#[derive(Clone, Copy)]
+pub struct Peer<'a> {
+    /// Address of the server.
+    pub address: SocketAddr,
+    /// Its name or address as the user wrote it.
+    pub host: &'a str,
+    /// The path of a WebSocket; `None` for the transport tcp.
+    pub path: Option<&'a str>,
+    /// TCP keepalive.
+    pub keepalive: KeepAlive,
+    /// TLS, if it has any.
+    pub tls: Option<&'a ClientTls>,
 }
 
 impl Connection {
-    /// Starts connecting, with TLS to a host if given. Call [`Connection::step`] whenever the descriptor becomes readable or
-    /// writable.
+    /// Starts connecting. Call [`Connection::step`] whenever the descriptor becomes readable or writable.
     ///
     /// # Errors
     /// No descriptors are left, there is no route to the address, or a file of TLS cannot be used.
-    pub fn open(
-        address: SocketAddr,
-        keepalive: KeepAlive,
-        tls: Option<(&ClientTls, &str)>,
-    ) -> io::Result<Connection> {
-        let tcp = start_connect(address)?;
+    pub fn open(peer: &Peer) -> io::Result<Connection> {
+        let tcp = start_connect(peer.address)?;
         tcp.set_nodelay(true)?;
-        keepalive.apply_to(&tcp)?;
-        let stream = match tls {
+        peer.keepalive.apply_to(&tcp)?;
+        let stream = match peer.tls {
             None => Stream::Plain(tcp),
-            Some((tls, host)) => {
+            Some(tls) => {
                 let ssl = tls
-                    .open(host)
+                    .open(peer.host)
                     .map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
                 Stream::Tls(Box::new(SslStream::new(ssl, tcp)?))
+            }
+        };
+        let (framing, output) = match peer.path {
+            None => {
+                let decoder = FrameDecoder::default();
+                let mid = String::new();
+                (Framing::Tcp { decoder, mid }, Vec::new())
+            }
+            Some(path) => {
+                let nonce = rand::random();
+                let place = tcp_url(peer.host, peer.address.port());
+                let place = place.trim_start_matches("tcp://");
+                let upgrade = Framing::Upgrade(ClientUpgrade::new(nonce), Vec::new());
+                (upgrade, ws::request(path, place, nonce))
             }
         };
         Ok(Connection {
             stream,
             stage: Stage::Connecting,
-            decoder: FrameDecoder::default(),
+            framing,
             has_read: false,
-            output: Vec::new(),
+            output,
             written: 0,
-            mid: String::new(),
         })
     }
 
-    /// Whether the server has accepted the connection, and what was sent may have reached it.
+    /// Whether the connection is complete, and what was sent may have reached the server.
     pub fn is_ready(&self) -> bool {
-        self.stage == Stage::Ready
+        self.stage == Stage::Ready && !matches!(self.framing, Framing::Upgrade(..))
     }
 
     /// Whether [`Connection::step`] has something to do when the descriptor becomes writable.
@@ -96,16 +130,27 @@ impl Connection {
     /// # Errors
     /// The connection failed.
     pub fn request(&mut self, body: &[u8]) -> io::Result<()> {
-        self.mid = random_uuid();
-        self.send(&tcp::request(&self.mid, body))
+        let out = match &mut self.framing {
+            Framing::Tcp { mid, .. } => {
+                *mid = random_uuid();
+                self.output.extend(tcp::request(mid, body));
+                return self.flush();
+            }
+            Framing::Upgrade(_, waiting) => waiting,
+            Framing::Ws(_) => &mut self.output,
+        };
+        out.extend(ws::masked_message(body, rand::random()));
+        self.flush()
     }
 
-    /// Sends a frame, now or when connected.
+    /// Says who we are, now or when connected; WebSocket has nothing of the kind.
     ///
     /// # Errors
     /// The connection failed.
-    pub fn send(&mut self, frame: &[u8]) -> io::Result<()> {
-        self.output.extend_from_slice(frame);
+    fn claim(&mut self, envelope: &[u8]) -> io::Result<()> {
+        if let Framing::Tcp { .. } = self.framing {
+            self.output.extend(tcp::message(envelope));
+        }
         self.flush()
     }
 
@@ -167,13 +212,45 @@ impl Connection {
     }
 
     fn decode(&mut self, bytes: &[u8], each: &mut dyn FnMut(&[u8])) -> io::Result<()> {
-        let mid = &self.mid;
-        let decoded = self.decoder.decode(bytes, MAX_MESSAGE, |frame| {
-            if tcp::mid(frame.head).is_none_or(|of| of == mid) {
-                each(frame.body);
+        let invalid =
+            |e: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::InvalidData, e.to_string());
+        let mut rest = Vec::new();
+        let mut bytes = bytes;
+        if let Framing::Upgrade(upgrade, waiting) = &mut self.framing {
+            let Some(frames) = upgrade.push(bytes).map_err(|e| invalid(&e))? else {
+                return Ok(());
+            };
+            self.output.append(waiting);
+            self.framing = Framing::Ws(ws::FrameDecoder::default());
+            rest = frames;
+            bytes = &rest;
+        }
+        let output = &mut self.output;
+        match &mut self.framing {
+            Framing::Tcp { decoder, mid } => {
+                let decoded = decoder.decode(bytes, MAX_MESSAGE, |frame| {
+                    if tcp::mid(frame.head).is_none_or(|of| of == mid) {
+                        each(frame.body);
+                    }
+                });
+                decoded.map_err(|e| invalid(&e))?;
             }
-        });
-        decoded.map_err(|e: TcpError| io::Error::new(io::ErrorKind::InvalidData, e.to_string()))
+            Framing::Ws(decoder) => {
+                let decoded = decoder.decode(bytes, MAX_MESSAGE, |event| match event {
+                    WsEvent::Message(body) => each(&body),
+                    WsEvent::Ping(context) => {
+                        output.extend(ws::masked_pong(&context, rand::random()));
+                    }
+                });
+                match decoded {
+                    Err(ws::WsError::Closed) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                    decoded => decoded.map_err(|e| invalid(&e))?,
+                }
+            }
+            Framing::Upgrade(..) => {}
+        }
+        drop(rest);
+        self.flush()
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -211,15 +288,10 @@ impl Subscription {
     /// Starts connecting, and sends `claim`, an envelope, when connected.
     ///
     /// # Errors
-    /// No descriptors are left, or there is no route to the address.
-    pub fn open(
-        address: SocketAddr,
-        claim: &[u8],
-        keepalive: KeepAlive,
-        tls: Option<(&ClientTls, &str)>,
-    ) -> io::Result<Subscription> {
-        let mut connection = Connection::open(address, keepalive, tls)?;
-        connection.send(&tcp::message(claim))?;
+    /// As [`Connection::open`].
+    pub fn open(peer: &Peer, claim: &[u8]) -> io::Result<Subscription> {
+        let mut connection = Connection::open(peer)?;
+        connection.claim(claim)?;
         Ok(Subscription {
             connection,
             waiting: VecDeque::new(),
@@ -245,7 +317,7 @@ impl Subscription {
 
     /// Whether it is connected and has said who it is.
     pub fn is_ready(&self) -> bool {
-        !self.connection.wants_write()
+        self.connection.is_ready() && !self.connection.wants_write()
     }
 
     /// Why the connection has ended, if it has.
