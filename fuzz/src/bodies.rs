@@ -32,6 +32,7 @@ use halite::wire::envelope::{Body, Envelope, check_id, clear_load, envelope_id, 
 use halite::wire::ids::{Jid, Tag};
 use halite::wire::msgpack::{self, Profile};
 use halite::wire::tcp;
+use halite::wire::ws;
 use halite::wire::yaml;
 use halite::wire::zmtp;
 use halite::wire::{Map, Value};
@@ -59,6 +60,7 @@ pub const ALL: &[Entry] = &[
     ("zmtp", zmtp_words),
     ("zmtp_request", zmtp_requests),
     ("tcp_frame", tcp_frames),
+    ("ws_stream", ws_stream),
     ("ruby_marshal", ruby_marshal),
     ("ruby_psych", ruby_psych),
     ("collective_core", collective_core),
@@ -413,6 +415,64 @@ pub fn tcp_frames(data: &[u8]) {
         let reply = [tcp::frame_start(&head), body.clone()].concat();
         let again = tcp::Frame::parse(&reply).unwrap();
         assert_eq!((again.head, again.body), (&head[..], &body[..]));
+    }
+}
+
+/// What a client or a server of WebSocket sends, from the upgrade on, whole and in pieces.
+pub fn ws_stream(data: &[u8]) {
+    const MAX_MESSAGE: usize = 512;
+    let frames = |bytes: &[u8], size: usize| {
+        let (mut decoder, mut events) = (ws::FrameDecoder::default(), Vec::new());
+        for piece in bytes.chunks(size) {
+            if let Err(fault) = decoder.decode(piece, MAX_MESSAGE, |event| events.push(event)) {
+                return (events, Some(fault));
+            }
+            assert!(decoder.held() <= 2 * MAX_MESSAGE + 14);
+        }
+        (events, None)
+    };
+    let upgraded = |size: usize| {
+        let mut upgrade = ws::ServerUpgrade::default();
+        let mut pieces = data.chunks(size);
+        while let Some(piece) = pieces.next() {
+            match upgrade.push(piece) {
+                Ok(None) => {}
+                Ok(Some((response, mut rest))) => {
+                    assert!(response.starts_with(b"HTTP/1.1 101"));
+                    pieces.for_each(|piece| rest.extend_from_slice(piece));
+                    return Ok(Some(rest));
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(None)
+    };
+    let (mut client, mut answer) = (ws::ClientUpgrade::new([0; 16]), None);
+    for piece in data.chunks(3) {
+        match client.push(piece) {
+            Ok(None) => {}
+            other => {
+                answer = Some(other);
+                break;
+            }
+        }
+    }
+    drop(answer);
+    let rest = match upgraded(data.len().max(1)) {
+        Ok(Some(rest)) => {
+            assert_eq!(upgraded(3), Ok(Some(rest.clone())));
+            rest
+        }
+        // Frames alone, which a fuzzer finds sooner.
+        _ => data.to_vec(),
+    };
+    let whole = frames(&rest, rest.len().max(1));
+    assert_eq!(whole, frames(&rest, 3));
+    for event in whole.0 {
+        match event {
+            ws::WsEvent::Message(body) => assert!(body.len() <= MAX_MESSAGE),
+            ws::WsEvent::Ping(context) => assert!(ws::pong(&context).len() <= 127),
+        }
     }
 }
 

@@ -184,11 +184,11 @@ mod tests {
             ),
             (
                 "transport_opts: {tcp: {ret_port: x}}",
-                "a map of zeromq or tcp",
+                "a map of zeromq, tcp or ws",
             ),
             (
                 "{transports: tcp, ret_port: 65500}",
-                "a map of zeromq or tcp",
+                "a map of zeromq, tcp or ws",
             ),
         ] {
             let error = ports(options).unwrap_err();

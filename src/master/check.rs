@@ -94,6 +94,14 @@ pub fn faults(config: &MasterConfig) -> Vec<String> {
             config.hash_type
         ),
     );
+    if let Some(tls) = config.tls() {
+        let usable = halite_transport::tls::ServerTls::new(tls);
+        let why = usable
+            .as_ref()
+            .err()
+            .map_or_else(String::new, ToString::to_string);
+        check(usable.is_ok(), format!("ssl: {why}"));
+    }
     check(
         config.publish_port != config.ret_port,
         format!("publish_port and ret_port are both {}", config.ret_port),

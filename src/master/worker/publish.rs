@@ -439,6 +439,9 @@ fn too_large(bytes: usize, most: u64) -> Option<String> {
     })
 }
 
+/// Most topics of a job. With more minions it goes to all, who look at the target anyway: that costs less than finding each.
+const MAX_TOPICS: usize = 500;
+
 /// Sends the job to the publisher, with the topics of its minions: for those that filter (reference 1.4), and for those of
 /// transports where the publisher knows who is who.
 fn send(
@@ -449,7 +452,7 @@ fn send(
 ) -> sockets::Result<()> {
     let mut parts = vec![job];
     if worker.config.zmq_filtering || worker.has_registration() {
-        if by_id(target) {
+        if by_id(target) && minions.len() <= MAX_TOPICS {
             let sha1 = halite_crypto::HashType::Sha1;
             parts.extend(
                 minions

@@ -568,3 +568,42 @@ fn who_is_registered_gets_only_its_topics() {
         s.counters().refused == 2
     });
 }
+
+/// A subscriber of WebSocket gets everything, also what was published before the stream was open.
+#[test]
+fn who_speaks_websocket_misses_nothing() {
+    use crate::framed::{Peer, Subscription};
+    let mut server = server::<Ws>(PublishOptions::default());
+    let peer = Peer {
+        address: server.address().unwrap(),
+        host: "localhost",
+        path: Some("/ws"),
+        keepalive: KeepAlive::REQUEST_SERVER,
+        tls: None,
+    };
+    let mut subscription = Subscription::open(&peer, b"ignored").unwrap();
+    drive(&mut server, "a connection", |s| s.waiting().0 == 1);
+    server.publish(&[], b"early");
+    server.publish(&[b"m".to_vec(), b"n".to_vec()], b"once");
+    let mut heard = Vec::new();
+    drive(&mut server, "what was early", |_| {
+        heard.extend(subscription.receive());
+        heard.len() == 2
+    });
+    server.publish(&[b"m".to_vec()], b"later");
+    server.publish(&[], &vec![b'x'; 70_000]);
+    drive(&mut server, "what was later", |_| {
+        heard.extend(subscription.receive());
+        heard.len() == 4
+    });
+    assert_eq!(
+        heard,
+        [
+            b"early".to_vec(),
+            b"once".to_vec(),
+            b"later".to_vec(),
+            vec![b'x'; 70_000]
+        ]
+    );
+    assert!(server.take_claims().is_empty());
+}

@@ -46,6 +46,8 @@ impl HttpHead {
         bytes: &[u8],
         first: &[u8],
     ) -> Result<Option<(String, Vec<u8>)>, UpgradeError> {
+        // Where the end may begin that these bytes complete.
+        let from = self.0.len().saturating_sub(END.len() - 1);
         self.0.extend_from_slice(bytes);
         let known = self.0.len().min(first.len());
         if self.0[..known] != first[..known] {
@@ -55,7 +57,8 @@ impl HttpHead {
                 spoken => UpgradeError::NotHttp(spoken),
             });
         }
-        let end = self.0.windows(END.len()).position(|part| part == END);
+        let mut parts = self.0[from..].windows(END.len());
+        let end = parts.position(|part| part == END).map(|at| from + at);
         let Some(end) = end.filter(|end| *end <= MAX_HEAD) else {
             return if self.0.len() > MAX_HEAD {
                 Err(UpgradeError::Malformed)

@@ -18,7 +18,7 @@ const TCP: &str = "transport: tcp";
 /// A master of `transport: tcp`, `halite` or a series of stock, and its minions.
 fn tcp(at: &str, minions: &[&str]) {
     // Of stock's minions, as many as are needed to see a race.
-    play(at, minions, 3, "transport: tcp", TCP);
+    play(at, minions, 2, "transport: tcp", TCP);
 }
 
 /// WebSocket. A stock minion of it never comes back after a restart of any master.

@@ -374,3 +374,41 @@ fn requests_over_tcp_are_answered_in_any_order() {
     front.check_all(Instant::now() + SECOND);
     assert!(front.connections.is_empty());
 }
+
+#[test]
+fn requests_over_websocket_are_answered() {
+    use crate::framed::{Connection, Peer};
+    use crate::front::Ws;
+    let mut front = RequestServer::<Ws>::bind("127.0.0.1", 0, &front_options()).unwrap();
+    let peer = Peer {
+        address: front.address().unwrap(),
+        host: "localhost",
+        path: Some("/"),
+        keepalive: KeepAlive::REQUEST_SERVER,
+        tls: None,
+    };
+    let mut client = Connection::open(&peer).unwrap();
+    let mut replies = Vec::new();
+    for body in [&b"\xa3one"[..], &vec![b'x'; 100_000]] {
+        client.request(body).unwrap();
+        replies.clear();
+        while replies.is_empty() {
+            if let Received::Request(request) = front.receive().unwrap() {
+                let reply = request.body.to_vec().into();
+                front.answer(&request.from, reply).unwrap();
+            }
+            client
+                .step(&mut |reply| replies.push(reply.to_vec()))
+                .unwrap();
+        }
+        assert_eq!(replies, [body]);
+    }
+    assert!(client.is_ready());
+    // Others are refused, and told why.
+    let mut other = TcpStream::connect(peer.address).unwrap();
+    other.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    other.set_nonblocking(true).unwrap();
+    while !is_closed(&mut other) {
+        front.turn().unwrap();
+    }
+}
