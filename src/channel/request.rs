@@ -44,12 +44,12 @@ pub fn seal(
 
 /// The first message on a publish port whose subscribers say who they are: the id, under the publication key
 /// (`salt/transport/tcp.py TCPPubClient`, reference `salt-transports.md` 1.2).
-pub fn claim(terms: &SignInConfig, credentials: &Credentials) -> Vec<u8> {
-    let load = halite_wire::map! {"id" => terms.id.as_str(), "tok" => terms.tok()};
+pub fn claim(id: &str, tok: &[u8], publications: &Crypticle) -> Vec<u8> {
+    let load = halite_wire::map! {"id" => id, "tok" => tok};
     let document = msgpack::encode_map(&load, Profile::Wire);
     let envelope = halite_wire::map! {
         "enc" => "aes",
-        "load" => Crypticle::new(&credentials.aes).dumps_raw(&document, None),
+        "load" => publications.dumps_raw(&document, None),
         "version" => 3,
     };
     msgpack::encode_map(&envelope, Profile::Wire)

@@ -6,6 +6,7 @@ use super::request;
 use super::requester::{keepalive, tls};
 use super::session::{Credentials, Session, chance};
 use halite_config::MinionConfig;
+use halite_crypto::Crypticle;
 use halite_sys::exit::ExitError;
 use halite_transport::framed::{Peer, Subscription};
 use halite_transport::poll::{Poller, Source};
@@ -99,7 +100,9 @@ pub fn subscribe(
             (Subscriber::ZeroMq(socket), connected.map_err(cannot)?)
         }
         Transport::Tcp | Transport::Ws => {
-            let claim = request::claim(session.sign_in_config(), credentials);
+            let terms = session.sign_in_config();
+            let key = Crypticle::new(&credentials.aes);
+            let claim = request::claim(&terms.id, terms.tok(), &key);
             match connect(config, url, &claim, wait_until) {
                 Ok((open, connected)) => (Subscriber::Framed(Ok(Box::new(open))), connected),
                 Err(e) => (Subscriber::Framed(Err(e)), false),

@@ -147,7 +147,7 @@ impl Connection {
     ///
     /// # Errors
     /// The connection failed.
-    fn claim(&mut self, envelope: &[u8]) -> io::Result<()> {
+    pub fn claim(&mut self, envelope: &[u8]) -> io::Result<()> {
         if let Framing::Tcp { .. } = self.framing {
             self.output.extend(tcp::message(envelope));
         }

@@ -1,6 +1,7 @@
 //! Options of `halite-swarm`.
 
 use clap::{Parser, ValueEnum};
+use halite_wire::Transport;
 use std::path::PathBuf;
 
 /// Shown by `--help` below the options.
@@ -46,6 +47,14 @@ pub(super) struct SwarmArgs {
     /// Port of the master's request server (its option `ret_port`)
     #[arg(long, value_name = "PORT", default_value_t = 4506)]
     pub ret_port: u16,
+
+    /// Protocol of both ports: zeromq, tcp or ws
+    #[arg(long, value_name = "NAME", default_value = "zeromq", value_parser = transport)]
+    pub transport: Transport,
+
+    /// The ports have TLS: file with the certificates to trust (PEM)
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
 
     /// Port for publications; by default the one that the master names at sign-in
     #[arg(long, value_name = "PORT")]
@@ -179,4 +188,8 @@ pub(super) enum Mode {
     Files,
     Events,
     Restart,
+}
+
+fn transport(name: &str) -> Result<Transport, String> {
+    Transport::of_name(name).ok_or_else(|| "it must be zeromq, tcp or ws".to_owned())
 }

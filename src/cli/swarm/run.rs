@@ -17,6 +17,9 @@ use halite_client::swarm::{Swarm, SwarmOptions};
 use halite_crypto::nonce;
 use halite_sys::process::resident;
 use halite_sys::signals::StopFlag;
+use halite_transport::requester::RequesterOptions;
+use halite_transport::tls::{ClientTls, Trust};
+use halite_wire::tls::{Authority, TlsOptions};
 use halite_wire::{Map, Value};
 use std::io;
 use std::net::TcpStream;
@@ -74,12 +77,24 @@ pub(super) fn perform(options: &SwarmArgs) -> io::Result<i32> {
     Ok(i32::from(!good))
 }
 
+fn tls(options: &SwarmArgs) -> Option<ClientTls> {
+    Some(ClientTls {
+        options: TlsOptions {
+            authorities: vec![Authority::File(options.ca.clone()?)],
+            ..TlsOptions::default()
+        },
+        trust: Trust::Host,
+    })
+}
+
 fn settings(options: &SwarmArgs) -> io::Result<SwarmOptions> {
     let mut settings = SwarmOptions::new(
         resolve(&options.master, options.ret_port)?,
         options.minions,
         keys(options)?,
     );
+    settings.transport = options.transport;
+    settings.tls = tls(options);
     settings.publish_port = options.publish_port;
     settings.prefix.clone_from(&options.prefix);
     settings.subscribe = options.mode != Mode::Signin;
@@ -264,13 +279,18 @@ impl Run<'_> {
             .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", file.display())))?;
         let timeout = Duration::from_secs(options.timeout.max(1));
         let master = resolve(&options.master, options.ret_port)?;
+        let client = RequesterOptions {
+            transport: options.transport,
+            tls: tls(options),
+            ..RequesterOptions::default()
+        };
         let order = JobSpec {
             fun: options.fun.clone(),
             arg: options.arg.clone(),
             tgt: options.target.clone(),
             tgt_type: options.target_type.clone(),
         };
-        let publisher = Publisher::new(master, &key, timeout);
+        let publisher = Publisher::new(master, &key, timeout, client);
         let mut jobs = JobRunner::new(swarm, publisher, order, timeout * PATIENCE, bus);
         let end = Instant::now().checked_add(self.limit);
         let over = || self.stop.is_set() || end.is_some_and(|e| Instant::now() > e);

@@ -1,13 +1,13 @@
 //! One simulated minion: its state and what it waits for. The shard drives it.
 
 use super::SwarmOptions;
+use super::connection::Connection;
 use super::session::{Load, MinionKeys, Session, SignIn};
 use super::stats::Op;
 use super::work::events::Events;
 use super::work::files::Fetch;
 use super::work::pillar::Pillars;
 use halite_channel::signin::MasterKey;
-use halite_transport::zmtp::Connection;
 use halite_wire::Map;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -120,6 +120,12 @@ pub(super) struct Minion {
 }
 
 impl Minion {
+    /// Who it says it is on the publish port; empty before a sign-in.
+    pub fn claim(&self) -> Vec<u8> {
+        let session = self.session.as_ref();
+        session.map_or_else(Vec::new, |session| session.claim(&self.id, &self.keys))
+    }
+
     pub fn new(options: &SwarmOptions, number: usize) -> Minion {
         Minion {
             id: options.id(number),

@@ -5,6 +5,7 @@
 //! thousands takes minutes. The master may be halite's or a stock one.
 
 pub mod answer;
+mod connection;
 pub mod jobs;
 pub mod listen;
 mod minion;
@@ -16,6 +17,8 @@ pub mod tally;
 pub mod work;
 
 use halite_sys::process::raise_open_files;
+use halite_transport::tls::ClientTls;
+use halite_wire::Transport;
 use session::MinionKeys;
 use shard::Shard;
 use stats::Stats;
@@ -33,6 +36,10 @@ use work::Work;
 pub struct SwarmOptions {
     /// The master's request server.
     pub master: SocketAddr,
+    /// Protocol of both ports.
+    pub transport: Transport,
+    /// TLS, if the ports have it.
+    pub tls: Option<ClientTls>,
     /// Port for publications; if `None`, the one in the sign-in reply.
     pub publish_port: Option<u16>,
     /// Number of minions.
@@ -66,6 +73,8 @@ impl SwarmOptions {
     pub fn new(master: SocketAddr, minions: usize, keys: Vec<MinionKeys>) -> SwarmOptions {
         SwarmOptions {
             master,
+            transport: Transport::ZeroMq,
+            tls: None,
             publish_port: None,
             minions,
             prefix: "sw".into(),

@@ -63,10 +63,15 @@ impl fmt::Debug for Publisher {
 impl Publisher {
     /// A client of the master at `master`, with the content of one of its key files. `timeout` applies to each
     /// answer.
-    pub fn new(master: SocketAddr, key: &str, timeout: Duration) -> Publisher {
+    pub fn new(
+        master: SocketAddr,
+        key: &str,
+        timeout: Duration,
+        options: RequesterOptions,
+    ) -> Publisher {
         let url = tcp_url(&master.ip().to_string(), master.port());
         Publisher {
-            requester: Requester::new(&url, RequesterOptions::default()),
+            requester: Requester::new(&url, options),
             key: key.trim_end().to_owned(),
             timeout,
         }

@@ -5,6 +5,7 @@
 //! 5.1).
 
 use halite_channel::reply::{self, ReplyError};
+use halite_channel::request;
 use halite_channel::signin::{self, MasterKey, SignInConfig, Verdict};
 use halite_crypto::{
     Crypticle, CrypticleError, Encryption, HashType, KeyString, PrivateKey, Signing, clean_key,
@@ -161,6 +162,13 @@ impl SignIn {
                 SessionError::wrong("the reply to a sign-in cannot be read")
             }
         }
+    }
+}
+
+impl Session {
+    /// Says who a minion is, on a publish port that wants to know.
+    pub fn claim(&self, id: &str, keys: &MinionKeys) -> Vec<u8> {
+        request::claim(id, keys.token(), &self.aes)
     }
 }
 

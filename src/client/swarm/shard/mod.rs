@@ -6,11 +6,12 @@ mod requests;
 mod signin;
 
 use super::answer::grains;
+use super::connection::{Connection, publication};
 use super::minion::{InFlight, Minion};
 use super::session::Load;
 use super::stats::Stats;
 use super::{Shared, SwarmOptions};
-use halite_transport::zmtp::{Connection, Event, SocketType};
+use halite_transport::zmtp::{Event, SocketType};
 use halite_wire::Map;
 use halite_wire::ids::JidClock;
 use jobs::PublicationCache;
@@ -147,7 +148,9 @@ impl Shard {
                 }
             }
             (SocketType::Sub, Event::Message(mut frames)) => match frames.pop() {
-                Some(body) if frames.len() <= 1 => self.publication(n, body),
+                Some(body) if frames.len() <= 1 => {
+                    self.publication(n, publication(self.options.transport, body));
+                }
                 _ => self.stats.error("a publication has too many frames"),
             },
             (SocketType::Req, Event::Message(frames)) => match <[Vec<u8>; 1]>::try_from(frames) {
@@ -248,7 +251,8 @@ impl Shard {
     }
 
     fn connect(&self, n: usize, socket: SocketType, address: SocketAddr) -> io::Result<Connection> {
-        let connection = Connection::open(address, socket)?;
+        let claim = || self.minions[n].claim();
+        let connection = Connection::open(&self.options, address, socket, claim)?;
         let token = n as u64 * 2 + u64::from(socket == SocketType::Sub);
         let flags = EpollFlags::EPOLLIN
             | EpollFlags::EPOLLOUT
