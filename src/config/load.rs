@@ -74,7 +74,7 @@ impl MasterConfig {
             .extend(super::transport::unknown_options(&c.transport_opts));
         let has_tls = c.ports().iter().any(|p| p.transport != Transport::ZeroMq);
         if c.tls().is_some() && !has_tls {
-            c.warnings.push(super::transport::NO_TLS.to_owned());
+            c.warnings.push(super::tls::NO_TLS.to_owned());
         }
         let pools = c.read_pools(&checks)?;
         let longest = pools.iter().map(|p| p.name.len() + "workers-.ipc".len());

@@ -463,7 +463,7 @@ impl MinionConfig {
         finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
         finish::granular_levels(&mut c.log_granular_levels, &mut c.warnings);
         if c.ssl.options().is_some() && c.transport == Transport::ZeroMq {
-            c.warnings.push(super::transport::NO_TLS.to_owned());
+            c.warnings.push(super::tls::NO_TLS.to_owned());
         }
         c.resolve_paths();
         paths::check_sockets(&c.sock_dir, LONGEST_SOCKET)?;

@@ -5,6 +5,10 @@ use halite_wire::tls::{Authority, TlsOptions, TlsVersion, VerifyFlag, VerifyPeer
 use halite_wire::{Map, Value};
 use std::path::PathBuf;
 
+/// What is said of TLS that no port has.
+pub(super) const NO_TLS: &str =
+    "the option 'ssl' has no effect: ZeroMQ has no TLS; set `transport: tcp` or `ws`";
+
 /// Its value: TLS as a map of sub-options says, or with the defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ssl {

@@ -5,10 +5,6 @@ use super::{ConfigError, MasterConfig, MinionConfig, finish};
 use halite_wire::tls::TlsOptions;
 use halite_wire::{Map, Transport, Value};
 
-/// What is said of TLS that no port has.
-pub(super) const NO_TLS: &str =
-    "the option 'ssl' has no effect: ZeroMQ has no TLS; set `transport: tcp` or `ws`";
-
 /// By how much the ports of a further transport are higher than those of the one before it.
 const STEP: u16 = 100;
 

@@ -53,7 +53,12 @@ const BOTH: &str = "signin,signin-again,req,job,cli-wall";
 
 #[test]
 fn every_row_works_on_halite_and_sizes_are_measured() {
-    let figures = compare(&["--only", "halite", "--parts", "compare,sizing,states"]);
+    let figures = compare(&[
+        "--only",
+        "halite",
+        "--parts",
+        "compare,sizing,states,transports",
+    ]);
     // A row without a figure is a failure of the script.
     let found = rows(&figures, "halite");
     assert!(found.len() > 20, "{found:?}");
@@ -62,6 +67,13 @@ fn every_row_works_on_halite_and_sizes_are_measured() {
         figures["states"]["found"].as_object().map(|m| m.len()),
         Some(25)
     );
+    let transports = figures["transports"]["found"]
+        .as_object()
+        .expect("transports");
+    let rows = transports
+        .values()
+        .map(|rows| rows.as_object().map(|m| m.len()));
+    assert!(rows.eq([Some(5); 5]), "{transports:?}");
     let line = &figures["sizing"]["lines"][0];
     assert_eq!(line[0], "20", "{figures}");
     // How many cells say that the machine was too slow for them is not looked at.

@@ -1,5 +1,7 @@
 complete -c halite-swarm -l master -d 'Host of the master, halite or stock' -r -f
 complete -c halite-swarm -l ret-port -d 'Port of the master\'s request server (its option `ret_port`)' -r -f
+complete -c halite-swarm -l transport -d 'Protocol of both ports: zeromq, tcp or ws' -r -f
+complete -c halite-swarm -l ca -d 'The ports have TLS: file with the certificates to trust (PEM)' -r -F
 complete -c halite-swarm -l publish-port -d 'Port for publications; by default the one that the master names at sign-in' -r -f
 complete -c halite-swarm -l minions -d 'Number of minions; each needs two open files and about 20 kB' -r -f
 complete -c halite-swarm -l prefix -d 'Ids are PREFIX-0, PREFIX-1, ...' -r -f
