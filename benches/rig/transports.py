@@ -24,7 +24,7 @@ ROWS = (
     ("return", "return", "CPU ms"),
     ("job", "job to {minions} minions, all answer", "CPU ms"),
     ("file-chunk", "file, chunk of 1 MiB", "CPU ms"),
-    ("memory", "each connected minion, two connections", "KiB PSS"),
+    ("memory", "request server and publisher, each connected minion", "KiB PSS"),
 )
 
 
@@ -85,6 +85,11 @@ def one(master, swarm, plan):
     """The figures of one master."""
     master.start()
     found = {}
+    procs.wait_until_idle(master.pid)
+    before = of_connections(master)
+    with Serving(swarm, master, plan.minions):
+        procs.wait_until_idle(master.pid)
+        found["memory"] = max(0.0, of_connections(master) - before) * 1024 / plan.minions
     parts = swarm.run(master, "signin", plan.minions, "--rounds", 2)
     found["signin-again"] = parts["sign-in again"]["master_cpu_ms_per_operation"]
     parts = swarm.run(master, "returns", plan.minions, "--count", plan.returns)
@@ -93,12 +98,13 @@ def one(master, swarm, plan):
     found["job"] = parts["job"]["master_cpu_ms_per_operation"]
     parts = swarm.run(master, "files", 20, "--file", "salt://big", "--chunk", "--count", plan.chunks)
     found["file-chunk"] = parts["file request"]["master_cpu_ms_per_operation"]
-    procs.wait_until_idle(master.pid)
-    before = procs.pss_mib(master.pids())
-    with Serving(swarm, master, plan.minions):
-        procs.wait_until_idle(master.pid)
-        found["memory"] = max(0.0, procs.pss_mib(master.pids()) - before) * 1024 / plan.minions
     return found
+
+
+def of_connections(master):
+    """Memory of the two processes that hold the connections of minions."""
+    roles = master.roles()
+    return procs.pss_mib([roles["request"], roles["publish"]])
 
 
 def table(found, plan):

@@ -14,17 +14,17 @@ const BATCH: usize = 64;
 /// Capacity, in frames, that an empty queue keeps.
 const KEPT: usize = 1024;
 
-/// The queue. Each frame has a mark, which [`send`](Outbox::send) reports when the whole frame is sent.
+/// The queue, of frames that may be shared. Each frame has a mark, which [`send`](Outbox::send) reports when the whole frame is sent.
 #[derive(Debug)]
-pub(super) struct Outbox<T> {
-    queue: VecDeque<(Arc<[u8]>, T)>,
+pub(super) struct Outbox<T, F = Arc<[u8]>> {
+    queue: VecDeque<(F, T)>,
     /// Bytes in `queue`.
     bytes: usize,
     /// Bytes of the first frame that are already sent.
     sent: usize,
 }
 
-impl<T> Default for Outbox<T> {
+impl<T, F> Default for Outbox<T, F> {
     fn default() -> Self {
         Outbox {
             queue: VecDeque::new(),
@@ -34,7 +34,7 @@ impl<T> Default for Outbox<T> {
     }
 }
 
-impl<T: Copy> Outbox<T> {
+impl<T: Copy, F: AsRef<[u8]>> Outbox<T, F> {
     /// Queued frames, including one that is partly sent.
     pub fn len(&self) -> usize {
         self.queue.len()
@@ -51,9 +51,16 @@ impl<T: Copy> Outbox<T> {
     }
 
     /// Queues a frame.
-    pub fn push(&mut self, frame: Arc<[u8]>, mark: T) {
-        self.bytes += frame.len();
+    pub fn push(&mut self, frame: F, mark: T) {
+        self.bytes += frame.as_ref().len();
         self.queue.push_back((frame, mark));
+    }
+
+    /// Queues a frame of which `sent` bytes are sent already. The queue must be empty.
+    pub fn push_rest(&mut self, frame: F, mark: T, sent: usize) {
+        debug_assert!(self.queue.is_empty() && sent <= frame.as_ref().len());
+        self.sent = sent;
+        self.push(frame, mark);
     }
 
     /// Sends what one system call accepts, and reports the mark of each frame that is completely sent. Returns the bytes
@@ -70,7 +77,7 @@ impl<T: Copy> Outbox<T> {
         let mut skip = self.sent;
         let mut used = 0;
         for (slot, (frame, _)) in slices.iter_mut().zip(&self.queue) {
-            *slot = IoSlice::new(frame.get(skip..).unwrap_or_default());
+            *slot = IoSlice::new(frame.as_ref().get(skip..).unwrap_or_default());
             skip = 0;
             used += 1;
         }
@@ -98,7 +105,7 @@ impl<T: Copy> Outbox<T> {
             return Ok(0);
         };
         // A record holds 16 KiB of it at most.
-        let n = tls.write(first.get(self.sent..).unwrap_or_default())?;
+        let n = tls.write(first.as_ref().get(self.sent..).unwrap_or_default())?;
         self.advance(n, &mut whole);
         Ok(n)
     }
@@ -106,10 +113,11 @@ impl<T: Copy> Outbox<T> {
     fn advance(&mut self, n: usize, whole: &mut impl FnMut(T)) {
         self.sent += n;
         while let Some((first, mark)) = self.queue.front()
-            && self.sent >= first.len()
+            && self.sent >= first.as_ref().len()
         {
-            self.sent -= first.len();
-            self.bytes -= first.len();
+            let length = first.as_ref().len();
+            self.sent -= length;
+            self.bytes -= length;
             whole(*mark);
             self.queue.pop_front();
         }
@@ -124,7 +132,7 @@ impl<T: Copy> Outbox<T> {
 }
 
 #[cfg(test)]
-impl<T> Outbox<T> {
+impl<T, F> Outbox<T, F> {
     /// Frames for which it has memory.
     pub fn capacity(&self) -> usize {
         self.queue.capacity()
@@ -140,7 +148,7 @@ mod tests {
     #[test]
     fn frames_go_out_in_order_however_they_are_divided() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let mut outbox = Outbox::default();
+        let mut outbox: Outbox<usize> = Outbox::default();
         let (mut expected, mut marks) = (Vec::new(), Vec::new());
         for n in 0..200usize {
             let frame: Vec<u8> = (0..n * 101).map(|i| (i + n) as u8).collect();

@@ -325,6 +325,3 @@ fn stamps(options: &TlsOptions) -> Vec<FileStamp> {
     };
     options.files().iter().map(stamp).collect()
 }
-
-#[cfg(test)]
-mod tests;

@@ -65,13 +65,28 @@ pub struct RequestOptions {
     pub stalled: Duration,
 }
 
+/// Bytes for a peer.
+enum Part {
+    Bytes(Vec<u8>),
+    Reply(Message),
+}
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Part::Bytes(bytes) => bytes,
+            Part::Reply(message) => message,
+        }
+    }
+}
+
 /// One connection.
 struct Connection<C> {
     stream: Stream,
     peer: SocketAddr,
     codec: C,
     /// What the kernel did not accept yet.
-    output: Outbox<()>,
+    output: Outbox<(), Part>,
     /// When it last sent something, and when it was sent a heartbeat since.
     last_read: Instant,
     pinged: Option<Instant>,
@@ -233,7 +248,11 @@ impl<C: RequestCodec> RequestServer<C> {
             is_blocked: false,
         };
         let hello = C::hello();
-        if !hello.is_empty() && connection.send(&self.epoll, token, &[&hello], now).is_err() {
+        if !hello.is_empty()
+            && connection
+                .send(&self.epoll, token, hello, None, now)
+                .is_err()
+        {
             return;
         }
         self.connections.insert(token, connection);
@@ -310,7 +329,7 @@ impl<C: RequestCodec> RequestServer<C> {
         if !answers.is_empty()
             && let Some(connection) = self.connections.get_mut(&token)
             && connection
-                .send(&self.epoll, token, &[&answers], now)
+                .send(&self.epoll, token, answers, None, now)
                 .is_err()
         {
             self.close(token);
@@ -347,7 +366,10 @@ impl<C: RequestCodec> RequestServer<C> {
                 && let Some(ping) = &ping
             {
                 connection.pinged = Some(now);
-                if connection.send(&self.epoll, *token, &[ping], now).is_err() {
+                if connection
+                    .send(&self.epoll, *token, ping.clone(), None, now)
+                    .is_err()
+                {
                     late.push(*token);
                 }
             }
@@ -377,17 +399,22 @@ impl<C: RequestCodec> RequestServer<C> {
 }
 
 impl<C> Connection<C> {
-    /// Sends bytes, or keeps what the kernel does not accept now.
-    fn send(&mut self, epoll: &Epoll, token: u64, parts: &[&[u8]], now: Instant) -> io::Result<()> {
-        let length: usize = parts.iter().map(|part| part.len()).sum();
+    /// Sends bytes and a reply after them, or keeps what the kernel does not accept now.
+    fn send(
+        &mut self,
+        epoll: &Epoll,
+        token: u64,
+        start: Vec<u8>,
+        reply: Option<Message>,
+        now: Instant,
+    ) -> io::Result<()> {
+        let body = reply.as_deref().unwrap_or_default();
+        let length = start.len() + body.len();
         let mut sent = 0;
         if self.output.is_empty() {
             // The common case without TLS: all at once, from where it is.
             if let Stream::Plain(tcp) = &self.stream {
-                let mut slices = [IoSlice::new(&[]); 4];
-                for (slot, part) in slices.iter_mut().zip(parts) {
-                    *slot = IoSlice::new(part);
-                }
+                let slices = [IoSlice::new(&start), IoSlice::new(body)];
                 let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
                 sent = match sendmsg::<()>(tcp.as_raw_fd(), &slices, &[], flags, None) {
                     Ok(n) => n,
@@ -403,8 +430,24 @@ impl<C> Connection<C> {
         if self.output.byte_len() + length > MAX_UNREAD {
             return Err(io::Error::other("the peer does not read its replies"));
         }
-        let rest = parts.concat().split_off(sent);
-        self.output.push(rest.into(), ());
+        // A reply may be large: it is moved, not copied.
+        let of_reply = sent.checked_sub(start.len());
+        let parts = [Some(Part::Bytes(start)), reply.map(Part::Reply)];
+        match (of_reply, parts) {
+            (Some(sent), [_, Some(reply)]) if sent > 0 => self.output.push_rest(reply, (), sent),
+            (_, [start, reply]) => {
+                if let Some(start) = start.filter(|start| !start.as_ref().is_empty()) {
+                    if sent > 0 {
+                        self.output.push_rest(start, (), sent);
+                    } else {
+                        self.output.push(start, ());
+                    }
+                }
+                if let Some(reply) = reply {
+                    self.output.push(reply, ());
+                }
+            }
+        }
         self.flush(epoll, token, now)
     }
 
@@ -465,8 +508,8 @@ impl<C: RequestCodec> RequestFront for RequestServer<C> {
         let Some(connection) = self.connections.get_mut(&token) else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        let parts: [&[u8]; 2] = [&C::reply_start(mark, body.len()), &body];
-        let sent = connection.send(&self.epoll, token, &parts, Instant::now());
+        let start = C::reply_start(mark, body.len());
+        let sent = connection.send(&self.epoll, token, start, Some(body), Instant::now());
         if sent.is_err() {
             self.close(token);
         }
