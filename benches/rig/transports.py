@@ -104,7 +104,7 @@ def one(master, swarm, plan):
 def of_connections(master):
     """Memory of the two processes that hold the connections of minions."""
     roles = master.roles()
-    return procs.pss_mib([roles["request"], roles["publish"]])
+    return procs.pss_mib([roles["ReqServer MWorkerQueue"], roles["PubServerChannel._publish_daemon"]])
 
 
 def table(found, plan):

@@ -104,14 +104,12 @@ fn a_batch_of_a_client_is_recorded_and_stopped() {
     let state = record(&jid, "cli", &["a", "b"]);
     // The word of a client alone publishes nothing, and counts for its own batch only.
     let forged = record(&jid, "master", &["a"]);
-    bed.fire(&jid, "new", map! {"state" => forged});
-    bed.fire(
-        &JidClock::default().next(),
-        "new",
-        map! {"state" => state.clone()},
-    );
-    bed.fire(&jid, "new", map! {"state" => state});
+    let other = JidClock::default().next();
     testing::wait_until("the batch in the list", || {
+        // Again and again: the manager may not listen yet.
+        bed.fire(&jid, "new", map! {"state" => forged.clone()});
+        bed.fire(&other, "new", map! {"state" => state.clone()});
+        bed.fire(&jid, "new", map! {"state" => state.clone()});
         let ran = bed
             .master
             .halite_cli()
