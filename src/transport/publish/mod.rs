@@ -369,9 +369,6 @@ impl<C: SubscriberCodec> PublishServer<C> {
             self.acceptor.set_open(true, &self.cx.epoll);
         }
         self.newcomers.expire(now, self.cx.options.handshake);
-        if let Some(handshakes) = &self.handshakes {
-            handshakes.refresh();
-        }
         let (mut over, mut due) = (Vec::new(), Vec::new());
         for (token, subscriber) in &mut self.subscribers {
             if let Some(why) = subscriber.check(&self.cx.options, now) {
@@ -463,6 +460,9 @@ impl<C: SubscriberCodec> PublishPort for PublishServer<C> {
         if now.duration_since(self.looked) >= ROUND {
             self.looked = now;
             self.check_all();
+            if let Some(handshakes) = &self.handshakes {
+                handshakes.tend()?;
+            }
         }
         Ok(())
     }

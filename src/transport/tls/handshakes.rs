@@ -18,6 +18,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Threads of a port.
@@ -35,10 +36,17 @@ pub(crate) struct Accepted {
     pub peer: SocketAddr,
 }
 
+/// A thread, as the port sees it.
+struct Worker {
+    inbox: Sender<(TcpStream, SocketAddr)>,
+    wake: UnixStream,
+    handle: JoinHandle<()>,
+}
+
 /// The handshakes of one port.
 pub(crate) struct Handshakes {
     tls: Arc<ServerTls>,
-    threads: Vec<(Sender<(TcpStream, SocketAddr)>, UnixStream)>,
+    threads: Vec<Worker>,
     next: usize,
     finished: Receiver<Accepted>,
     woken: UnixStream,
@@ -73,11 +81,15 @@ impl Handshakes {
                 next_token: WOKEN + 1,
                 refusals: LogLimiter::default(),
             };
-            std::thread::Builder::new()
+            let handle = std::thread::Builder::new()
                 .name("tls".to_owned())
                 .stack_size(STACK)
                 .spawn(move || thread.run())?;
-            threads.push((sender, wake_thread));
+            threads.push(Worker {
+                inbox: sender,
+                wake: wake_thread,
+                handle,
+            });
         }
         Ok(Handshakes {
             tls,
@@ -97,11 +109,11 @@ impl Handshakes {
     /// Begins a handshake on a non-blocking connection. If too many wait already, the connection is closed.
     pub fn begin(&mut self, stream: TcpStream, peer: SocketAddr) {
         self.next = (self.next + 1) % self.threads.len().max(1);
-        let Some((sender, wake)) = self.threads.get(self.next) else {
+        let Some(thread) = self.threads.get(self.next) else {
             return;
         };
-        match sender.try_send((stream, peer)) {
-            Ok(()) => signal(wake),
+        match thread.inbox.try_send((stream, peer)) {
+            Ok(()) => signal(&thread.wake),
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 if let Some(times) = self.overrun.tick(Instant::now()) {
                     log::warn!("{times} connections were closed: too many TLS handshakes at once");
@@ -116,9 +128,20 @@ impl Handshakes {
         self.finished.try_iter().collect()
     }
 
-    /// Uses changed files from now on.
-    pub fn refresh(&self) {
+    /// Uses changed files from now on. Call it about once a second.
+    ///
+    /// # Errors
+    /// A thread has ended, and the role must end as well.
+    pub fn tend(&self) -> io::Result<()> {
+        if self
+            .threads
+            .iter()
+            .any(|thread| thread.handle.is_finished())
+        {
+            return Err(io::Error::other("a thread for TLS handshakes has ended"));
+        }
         self.tls.refresh();
+        Ok(())
     }
 }
 

@@ -3,10 +3,15 @@
 //!
 //! Readers take octets of any msgpack string type, so a body that is packed for ZeroMQ is sent as it is.
 
+use crate::budget;
 use crate::msgpack::{self, DecodeError, Fields, Profile, Reader};
 use crate::{Spoken, Transport};
 use std::fmt;
 use std::ops::Range;
+
+/// Most values in a frame. Requests and replies have few, as what is encrypted is one; a clear load may have as many as any
+/// document.
+const MAX_VALUES: usize = budget::MAX_VALUES + 64;
 
 /// `{"head": …`
 const START: &[u8] = b"\x82\xa4head";
@@ -83,11 +88,17 @@ struct Scanner {
     at: usize,
     /// Values that still have to begin.
     left: usize,
+    /// Values that have begun.
+    begun: usize,
 }
 
 impl Default for Scanner {
     fn default() -> Scanner {
-        Scanner { at: 0, left: 1 }
+        Scanner {
+            at: 0,
+            left: 1,
+            begun: 0,
+        }
     }
 }
 
@@ -103,8 +114,11 @@ impl Scanner {
             };
             self.at = self.at.saturating_add(length);
             self.left = (self.left - 1).saturating_add(children);
+            self.begun += 1;
             // Each value has at least one byte.
-            if self.at.saturating_add(self.left) > max {
+            if self.at.saturating_add(self.left) > max
+                || self.begun.saturating_add(self.left) > MAX_VALUES
+            {
                 return Err(TcpError::TooLarge);
             }
         }

@@ -117,3 +117,17 @@ fn publications_of_all_series_hold_the_same() {
         assert_eq!(&body[unwrapped(body)], inner);
     }
 }
+
+/// Whoever has sent no key yet cannot make us count for long.
+#[test]
+fn a_frame_has_a_limit_of_values() {
+    let many = |n: usize| {
+        let mut body = Vec::new();
+        msgpack::put_array_header(&mut body, n);
+        body.resize(body.len() + n, 0xc0);
+        let mut decoder = FrameDecoder::default();
+        decoder.decode(&message(&body), 1 << 30, |_| ())
+    };
+    assert_eq!(many(budget::MAX_VALUES), Ok(()));
+    assert_eq!(many(budget::MAX_VALUES + 64), Err(TcpError::TooLarge));
+}

@@ -545,7 +545,7 @@ impl<C: RequestCodec> RequestFront for RequestServer<C> {
             self.looked = now;
             self.check_all(now);
             if let Some(handshakes) = &self.handshakes {
-                handshakes.refresh();
+                handshakes.tend()?;
             }
         }
         Ok(memory != Pressure::None && self.close_hoarder())
