@@ -34,7 +34,7 @@ pub enum Subscriber {
 
 impl Subscriber {
     /// Ready when [`Subscriber::receive`] has something to do; `None` after a connection was lost. For
-    /// [`Poller`](halite_transport::poll::Poller).
+    /// [`Poller`].
     pub fn source(&self) -> Option<Source<'_>> {
         match self {
             Subscriber::ZeroMq(socket) => Some(socket.source()),
