@@ -27,8 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub enum Subscriber {
     /// A SUB socket of libzmq. It reconnects by itself.
     ZeroMq(SubSocket),
-    /// `transport: tcp` or `ws`; `Err` if there is no address to connect to. It does not reconnect: the keys under which it says who
-    /// it is may be outdated, so a new sign-in comes first.
+    /// `transport: tcp` or `ws`; `Err` if there is no address to connect to. It does not reconnect: the keys under which
+    /// it says who it is may be outdated, so a new sign-in comes first.
     Framed(io::Result<Box<Subscription>>),
 }
 
@@ -73,9 +73,10 @@ impl Subscriber {
     }
 }
 
-/// Connects to the publications at the address in `credentials`, with Salt's socket options (reference `salt-protocol.md` 1.2).
-/// With `wait_until` it waits until the handshake is complete or the process must stop: once we report ready, no job may be missed. If the
-/// master does not accept the connection in time, that is not an error; it is established later.
+/// Connects to the publications at the address in `credentials`, with Salt's socket options (reference
+/// `salt-protocol.md` 1.2). With `wait_until` it waits until the handshake is complete or the process must stop: once we
+/// report ready, no job may be missed. If the master does not accept the connection in time, that is not an error; it is
+/// established later.
 ///
 /// # Errors
 /// The address is invalid, or no sockets are left.
