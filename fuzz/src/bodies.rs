@@ -447,17 +447,10 @@ pub fn ws_stream(data: &[u8]) {
         }
         Ok(None)
     };
-    let (mut client, mut answer) = (ws::ClientUpgrade::new([0; 16]), None);
-    for piece in data.chunks(3) {
-        match client.push(piece) {
-            Ok(None) => {}
-            other => {
-                answer = Some(other);
-                break;
-            }
-        }
-    }
-    drop(answer);
+    let mut client = ws::ClientUpgrade::new([0; 16]);
+    let _ = data
+        .chunks(3)
+        .find(|piece| !matches!(client.push(piece), Ok(None)));
     let rest = match upgraded(data.len().max(1)) {
         Ok(Some(rest)) => {
             assert_eq!(upgraded(3), Ok(Some(rest.clone())));

@@ -3,23 +3,14 @@
 //! PublishClient._decode_messages`, `salt/minion.py Minion._handle_payload`; reference
 //! `salt-protocol.md` 1.4, 4.5, 5).
 
-use halite_crypto::{Crypticle, CrypticleError, HashType, KeyString, PublicKey, Signing};
+use halite_crypto::{Crypticle, CrypticleError, KeyString, PublicKey, Signing};
 use halite_target::{Subject, Target};
 use halite_wire::budget::Budget;
 use halite_wire::ids::Jid;
+use halite_wire::topics::{BROADCAST, SYNDIC, of_minion};
 use halite_wire::{Map, msgpack};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-
-/// Topic of publications for syndics.
-pub const SYNDIC: &str = "syndic";
-/// Topic of messages for all minions if `zmq_filtering` is on.
-pub const BROADCAST: &str = "broadcast";
-
-/// The topic of one minion.
-pub fn topic(id: &str) -> String {
-    HashType::Sha1.hex(id.as_bytes())
-}
 
 /// What to do about a message.
 #[derive(Clone, Debug, PartialEq)]
@@ -108,7 +99,7 @@ impl Receiver {
         Receiver {
             keys: VecDeque::from([with_cipher(aes)]),
             serial: 0,
-            topics: vec![BROADCAST.to_owned(), topic(id)],
+            topics: vec![BROADCAST.to_owned(), of_minion(id)],
             verifier,
             jids: jids.clone(),
         }
@@ -335,7 +326,7 @@ mod tests {
             }
         }
         assert_eq!(
-            topic("vector-minion"),
+            of_minion("vector-minion"),
             file["topic_sha1_of_minion_id"].as_str().unwrap()
         );
     }
@@ -435,11 +426,11 @@ mod tests {
         };
         assert!(matches!(try_topic(b"broadcast"), Received::Job(_)));
         assert!(matches!(
-            try_topic(topic("vector-minion").as_bytes()),
+            try_topic(of_minion("vector-minion").as_bytes()),
             Received::Job(_)
         ));
         assert_eq!(
-            try_topic(topic("other").as_bytes()),
+            try_topic(of_minion("other").as_bytes()),
             Received::Ignored("it is for another minion")
         );
         assert!(matches!(

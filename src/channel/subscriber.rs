@@ -1,20 +1,20 @@
 //! The connection for publications. To add a transport, add a variant of [`Subscriber`].
 
 use super::interrupt::Stop;
-use super::publication::{BROADCAST, SYNDIC, topic};
 use super::request;
 use super::requester::{keepalive, tls};
 use super::session::{Credentials, Session, chance};
 use halite_config::MinionConfig;
 use halite_crypto::Crypticle;
 use halite_sys::exit::ExitError;
-use halite_transport::framed::{Peer, Subscription};
+use halite_transport::client::Server;
 use halite_transport::poll::{Poller, Source};
 use halite_transport::sockets::{Context, SubOptions, SubSocket};
-use halite_transport::stream::split;
+use halite_transport::stream::{resolve, split};
+use halite_transport::subscription::Subscription;
 use halite_wire::Transport;
+use halite_wire::topics::{BROADCAST, SYNDIC, of_minion};
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 /// Largest publication, in bytes.
@@ -133,22 +133,19 @@ fn connect(
     wait_until: Option<&Stop>,
 ) -> io::Result<(Subscription, bool)> {
     let (host, port) = split(url, 0)?;
-    let mut addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
-    if config.ipv6 != Some(true) {
-        addresses.sort_by_key(SocketAddr::is_ipv6);
-    }
+    let addresses = resolve(host, port, config.ipv6 == Some(true))?;
     let tls = tls(config);
     let end = Instant::now() + PATIENCE;
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for (n, address) in (1u32..).zip(&addresses) {
-        let peer = Peer {
+        let server = Server {
+            transport: config.transport,
             address: *address,
             host,
-            path: (config.transport == Transport::Ws).then_some("/ws"),
             keepalive: keepalive(config),
             tls: tls.as_ref(),
         };
-        let mut open = match Subscription::open(&peer, claim) {
+        let mut open = match Subscription::open(&server, claim) {
             Ok(open) => open,
             Err(e) => {
                 last = e;
@@ -190,7 +187,7 @@ fn options(config: &MinionConfig, url: &str, syndic: bool) -> SubOptions {
     };
     let topics = if config.zmq_filtering {
         let syndic = syndic.then(|| SYNDIC.as_bytes().to_vec());
-        [BROADCAST.as_bytes().to_vec(), topic(&config.id).into()]
+        [BROADCAST.as_bytes().to_vec(), of_minion(&config.id).into()]
             .into_iter()
             .chain(syndic)
             .collect()

@@ -242,6 +242,11 @@ impl<B: Backend> RsaPublic<B> {
         self.0.key.oaep_encrypt(algorithm, data)
     }
 
+    /// Whether this key made the `tok` of a request (reference 6.2).
+    pub fn made_tok(&self, tok: &[u8]) -> bool {
+        self.x931_recover(tok).as_deref() == Some(b"salt")
+    }
+
     /// The message in a result of [`RsaPrivate::x931_sign`]; `None` if another key made it. The caller must compare the
     /// message in constant time.
     pub fn x931_recover(&self, signature: &[u8]) -> Option<Vec<u8>> {

@@ -28,6 +28,7 @@ use halite_transport::publish::{
 use halite_transport::sockets::{Context, KeepAlive, Pull};
 use halite_transport::tls::ServerTls;
 use halite_wire::msgpack::{self, Item, Profile, Reader};
+use halite_wire::topics::BROADCAST;
 use halite_wire::{Map, Transport};
 use std::time::{Duration, Instant};
 
@@ -157,7 +158,7 @@ impl Ports {
     }
 
     fn publish_to_marked(&mut self, message: &[u8]) {
-        let all = [b"broadcast".to_vec()];
+        let all = [BROADCAST.into()];
         for (transport, port) in &mut self.all {
             port.publish_to_marked(topics_for(*transport, self.filtering, &all), message);
         }
@@ -172,14 +173,13 @@ impl Ports {
     }
 }
 
-/// Binds a port without heartbeats, which has TLS if the option `ssl` says so.
+/// Binds a port, which has TLS if the option `ssl` says so.
 fn bind_framed<C: SubscriberCodec + 'static>(
     interface: &str,
     port: u16,
-    mut options: PublishOptions,
+    options: PublishOptions,
     config: &MasterConfig,
 ) -> std::io::Result<Box<dyn PublishPort>> {
-    options.heartbeat = None;
     let server = PublishServer::<C>::bind(interface, port, options)?;
     Ok(match config.tls() {
         Some(tls) => Box::new(server.with_tls(ServerTls::new(tls)?)?),

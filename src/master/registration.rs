@@ -3,11 +3,12 @@
 //! `salt-transports.md` 1.2).
 
 use halite_config::MasterConfig;
-use halite_crypto::{Crypticle, HashType, PublicKey};
+use halite_crypto::{Crypticle, PublicKey};
 use halite_store::Stores;
 use halite_store::keys::{KeyState, KeyStore};
 use halite_wire::envelope::{Body, Envelope, envelope_id};
 use halite_wire::ids::MinionId;
+use halite_wire::topics::{self, BROADCAST, SYNDIC};
 use std::sync::Arc;
 
 /// Checks claims of subscribers.
@@ -43,16 +44,15 @@ impl Registrar {
         let load = load.as_map().ok_or("its first frame names no minion")?;
         let id = envelope_id(load.str("id")).ok_or("its first frame names no minion")?;
         let token = load.bytes("tok").ok_or("it does not prove its id")?;
-        let recovered = self.key(&id).and_then(|key| key.x931_recover(token));
-        if recovered.as_deref() != Some(b"salt".as_slice()) {
+        if !self.key(&id).is_some_and(|key| key.made_tok(token)) {
             return Err("its key is not the accepted one of its id");
         }
         let mut topics = vec![
-            b"broadcast".to_vec(),
-            HashType::Sha1.hex(id.as_str().as_bytes()).into_bytes(),
+            BROADCAST.into(),
+            topics::of_minion(id.as_str()).into_bytes(),
         ];
         if self.is_syndic_master {
-            topics.push(b"syndic".to_vec());
+            topics.push(SYNDIC.into());
         }
         Ok(topics)
     }
@@ -66,7 +66,7 @@ impl Registrar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use halite_crypto::{KeyString, PrivateKey};
+    use halite_crypto::{HashType, KeyString, PrivateKey};
     use halite_wire::tcp::Frame;
     use serde_json::Value as Json;
 

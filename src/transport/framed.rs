@@ -1,19 +1,17 @@
 //! A non-blocking client of the transports tcp and ws (reference `salt-transports.md` 1, 2), with or without TLS: the
 //! counterpart of [`zmtp::Connection`](crate::zmtp::Connection).
 
-use crate::poll::Source;
 use crate::sockets::{KeepAlive, tcp_url};
 use crate::stream::Stream;
 use crate::tls::{self, ClientTls};
-use crate::zmtp::start_connect;
+use crate::zmtp::{is_connected, start_connect};
 use halite_wire::tcp::{self, FrameDecoder};
 use halite_wire::ws::{self, ClientUpgrade, WsEvent};
 use openssl::ssl::SslStream;
 use rand::RngCore;
-use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 /// Largest message, in bytes; no reply or publication of a master is larger.
 const MAX_MESSAGE: usize = 256 << 20;
@@ -193,11 +191,7 @@ impl Connection {
 
     fn become_ready(&mut self) -> io::Result<bool> {
         if self.stage == Stage::Connecting {
-            let tcp = self.stream.tcp();
-            if let Some(e) = tcp.take_error()? {
-                return Err(e);
-            }
-            if tcp.peer_addr().is_err() {
+            if !is_connected(self.stream.tcp())? {
                 return Ok(false);
             }
             self.stage = match self.stream {
@@ -214,7 +208,7 @@ impl Connection {
     fn decode(&mut self, bytes: &[u8], each: &mut dyn FnMut(&[u8])) -> io::Result<()> {
         let invalid =
             |e: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::InvalidData, e.to_string());
-        let mut rest = Vec::new();
+        let first;
         let mut bytes = bytes;
         if let Framing::Upgrade(upgrade, waiting) = &mut self.framing {
             let Some(frames) = upgrade.push(bytes).map_err(|e| invalid(&e))? else {
@@ -222,8 +216,8 @@ impl Connection {
             };
             self.output.append(waiting);
             self.framing = Framing::Ws(ws::FrameDecoder::default());
-            rest = frames;
-            bytes = &rest;
+            first = frames;
+            bytes = &first;
         }
         let output = &mut self.output;
         match &mut self.framing {
@@ -249,7 +243,6 @@ impl Connection {
             }
             Framing::Upgrade(..) => {}
         }
-        drop(rest);
         self.flush()
     }
 
@@ -274,75 +267,6 @@ impl Connection {
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
-    }
-}
-
-/// A subscriber: it says who it is, and gets publications.
-pub struct Subscription {
-    connection: Connection,
-    waiting: VecDeque<Vec<u8>>,
-    lost: Option<io::Error>,
-}
-
-impl Subscription {
-    /// Starts connecting, and sends `claim`, an envelope, when connected.
-    ///
-    /// # Errors
-    /// As [`Connection::open`].
-    pub fn open(peer: &Peer, claim: &[u8]) -> io::Result<Subscription> {
-        let mut connection = Connection::open(peer)?;
-        connection.claim(claim)?;
-        Ok(Subscription {
-            connection,
-            waiting: VecDeque::new(),
-            lost: None,
-        })
-    }
-
-    /// Ready when [`receive`](Subscription::receive) has something to do; see also
-    /// [`has_waiting`](Subscription::has_waiting).
-    pub fn source(&self) -> Source<'_> {
-        let fd = self.connection.as_fd().as_raw_fd();
-        if self.connection.wants_write() {
-            Source::writable_fd(fd)
-        } else {
-            Source::fd(fd)
-        }
-    }
-
-    /// Whether [`receive`](Subscription::receive) would return something at once.
-    pub fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
-    }
-
-    /// Whether it is connected and has said who it is.
-    pub fn is_ready(&self) -> bool {
-        self.connection.is_ready() && !self.connection.wants_write()
-    }
-
-    /// Why the connection has ended, if it has.
-    pub fn lost(&self) -> Option<&io::Error> {
-        self.lost.as_ref()
-    }
-
-    /// The next publication, if there is one.
-    pub fn receive(&mut self) -> Option<Vec<u8>> {
-        if self.waiting.is_empty() {
-            self.advance();
-        }
-        self.waiting.pop_front()
-    }
-
-    /// Writes and reads without blocking.
-    pub fn advance(&mut self) {
-        let waiting = &mut self.waiting;
-        if self.lost.is_none() {
-            let read = self.connection.step(&mut |body| {
-                let message = body.get(tcp::unwrapped(body)).unwrap_or_default();
-                waiting.push_back(message.to_vec());
-            });
-            self.lost = read.err();
-        }
     }
 }
 

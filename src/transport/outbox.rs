@@ -14,7 +14,8 @@ const BATCH: usize = 64;
 /// Capacity, in frames, that an empty queue keeps.
 const KEPT: usize = 1024;
 
-/// The queue, of frames that may be shared. Each frame has a mark, which [`send`](Outbox::send) reports when the whole frame is sent.
+/// The queue, of frames that may be shared. Each frame has a mark, which [`send`](Outbox::send) reports when the whole frame
+/// is sent.
 #[derive(Debug)]
 pub(super) struct Outbox<T, F = Arc<[u8]>> {
     queue: VecDeque<(F, T)>,
@@ -56,23 +57,12 @@ impl<T: Copy, F: AsRef<[u8]>> Outbox<T, F> {
         self.queue.push_back((frame, mark));
     }
 
-    /// Queues a frame of which `sent` bytes are sent already. The queue must be empty.
-    pub fn push_rest(&mut self, frame: F, mark: T, sent: usize) {
-        debug_assert!(self.queue.is_empty() && sent <= frame.as_ref().len());
-        self.sent = sent;
-        self.push(frame, mark);
-    }
-
     /// Sends what one system call accepts, and reports the mark of each frame that is completely sent. Returns the bytes
     /// sent.
     ///
     /// # Errors
     /// The socket's: `EAGAIN` when it is full.
-    pub fn send(
-        &mut self,
-        socket: &impl AsRawFd,
-        mut whole: impl FnMut(T),
-    ) -> Result<usize, Errno> {
+    pub fn send(&mut self, socket: &impl AsRawFd, whole: impl FnMut(T)) -> Result<usize, Errno> {
         let mut slices = [IoSlice::new(&[]); BATCH];
         let mut skip = self.sent;
         let mut used = 0;
@@ -84,7 +74,7 @@ impl<T: Copy, F: AsRef<[u8]>> Outbox<T, F> {
         let slices = slices.get(..used).unwrap_or_default();
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
         let n = sendmsg::<()>(socket.as_raw_fd(), slices, &[], flags, None)?;
-        self.advance(n, &mut whole);
+        self.advance(n, whole);
         Ok(n)
     }
 
@@ -92,11 +82,7 @@ impl<T: Copy, F: AsRef<[u8]>> Outbox<T, F> {
     ///
     /// # Errors
     /// As [`send`](Outbox::send).
-    pub fn send_over(
-        &mut self,
-        stream: &mut Stream,
-        mut whole: impl FnMut(T),
-    ) -> io::Result<usize> {
+    pub fn send_over(&mut self, stream: &mut Stream, whole: impl FnMut(T)) -> io::Result<usize> {
         let tls = match stream {
             Stream::Plain(tcp) => return Ok(self.send(tcp, whole)?),
             Stream::Tls(tls) => tls,
@@ -106,11 +92,12 @@ impl<T: Copy, F: AsRef<[u8]>> Outbox<T, F> {
         };
         // A record holds 16 KiB of it at most.
         let n = tls.write(first.as_ref().get(self.sent..).unwrap_or_default())?;
-        self.advance(n, &mut whole);
+        self.advance(n, whole);
         Ok(n)
     }
 
-    fn advance(&mut self, n: usize, whole: &mut impl FnMut(T)) {
+    /// Takes `n` bytes from the front, which were sent.
+    pub fn advance(&mut self, n: usize, mut whole: impl FnMut(T)) {
         self.sent += n;
         while let Some((first, mark)) = self.queue.front()
             && self.sent >= first.as_ref().len()

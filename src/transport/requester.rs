@@ -2,19 +2,18 @@
 //!
 //! A request is one write to a connection and one read from it, without libzmq and its thread. Between requests the connection
 //! stays open, but nobody answers its heartbeats, so a server may close it; the next request opens another. To add a transport,
-//! add a variant of `Connection`.
+//! add a variant of [`Connection`].
 
-use crate::framed::{self, Peer};
+use crate::client::{Connection, Server};
 use crate::poll::{Poller, Source};
 use crate::sockets::KeepAlive;
-use crate::stream::split;
+use crate::stream::{resolve, split};
 use crate::tls::ClientTls;
-use crate::zmtp::{self, Event, SocketType};
+use crate::zmtp::{Event, SocketType};
 use halite_sys::log_limiter::LogLimiter;
 use halite_wire::Transport;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 /// Longest time until a new connection must be ready for requests; then another address is tried.
@@ -73,71 +72,6 @@ pub struct Interrupts<'a, T> {
     pub sources: &'a [Source<'a>],
     /// Whether to end the wait.
     pub check: &'a mut dyn FnMut() -> Option<T>,
-}
-
-/// A connection to a request port, over one of the transports.
-enum Connection {
-    Zmtp(zmtp::Connection),
-    Framed(framed::Connection),
-}
-
-impl Connection {
-    fn open(address: SocketAddr, host: &str, options: &RequesterOptions) -> io::Result<Connection> {
-        Ok(match options.transport {
-            Transport::ZeroMq => {
-                let new = zmtp::Connection::open(address, SocketType::Req)?;
-                options.keepalive.apply_to(new.stream())?;
-                Connection::Zmtp(new)
-            }
-            transport => Connection::Framed(framed::Connection::open(&Peer {
-                address,
-                host,
-                path: (transport == Transport::Ws).then_some("/"),
-                keepalive: options.keepalive,
-                tls: options.tls.as_ref(),
-            })?),
-        })
-    }
-
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Connection::Zmtp(c) => c.as_fd(),
-            Connection::Framed(c) => c.as_fd(),
-        }
-    }
-
-    fn is_ready(&self) -> bool {
-        match self {
-            Connection::Zmtp(c) => c.is_ready(),
-            Connection::Framed(c) => c.is_ready(),
-        }
-    }
-
-    fn wants_write(&self) -> bool {
-        match self {
-            Connection::Zmtp(c) => c.wants_write(),
-            Connection::Framed(c) => c.wants_write(),
-        }
-    }
-
-    fn request(&mut self, body: &[u8]) -> io::Result<()> {
-        match self {
-            Connection::Zmtp(c) => c.request(body),
-            Connection::Framed(c) => c.request(body),
-        }
-    }
-
-    /// Writes and reads without blocking; `each` gets the replies.
-    fn step(&mut self, each: &mut dyn FnMut(Vec<u8>)) -> io::Result<bool> {
-        match self {
-            Connection::Zmtp(c) => c.step(&mut |event| {
-                if let Event::Message(frames) = event {
-                    each(frames.into_iter().next().unwrap_or_default());
-                }
-            }),
-            Connection::Framed(c) => c.step(&mut |body| each(body.to_vec())),
-        }
-    }
 }
 
 /// A client of one request port.
@@ -286,7 +220,11 @@ impl Requester {
                 continue;
             }
             let mut reply = None;
-            let step = connection.step(&mut |body| reply = Some(body));
+            let step = connection.step(&mut |event| {
+                if let Event::Message(frames) = event {
+                    reply = Some(frames.into_iter().next().unwrap_or_default());
+                }
+            });
             if let Some(reply) = reply {
                 self.attempts = 0;
                 self.connection = step.is_ok().then_some(connection);
@@ -313,7 +251,7 @@ impl Requester {
     fn reusable(&mut self) -> Option<Connection> {
         let mut connection = self.connection.take()?;
         let mut unexpected = false;
-        let step = connection.step(&mut |_| unexpected = true);
+        let step = connection.step(&mut |event| unexpected |= matches!(event, Event::Message(_)));
         (step.is_ok() && !unexpected).then_some(connection)
     }
 
@@ -326,19 +264,23 @@ impl Requester {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
         };
         self.attempts = self.attempts.saturating_add(1);
-        let mut addresses: Vec<SocketAddr> = match (host, port).to_socket_addrs() {
-            Ok(addresses) => addresses.collect(),
+        let addresses = match resolve(host, port, self.options.ipv6) {
+            Ok(addresses) => addresses,
             Err(e) => return Ok(Err(e)),
         };
-        if !self.options.ipv6 {
-            addresses.sort_by_key(SocketAddr::is_ipv6);
-        }
         let Some(address) = addresses.get(self.next_address % addresses.len().max(1)) else {
             return Ok(Err(io::ErrorKind::AddrNotAvailable.into()));
         };
         self.next_address = self.next_address.wrapping_add(1);
         let patience = CONNECT_TIMEOUT.min(timeout / addresses.len() as u32);
-        let opened = Connection::open(*address, host, &self.options);
+        let server = Server {
+            transport: self.options.transport,
+            address: *address,
+            host,
+            keepalive: self.options.keepalive,
+            tls: self.options.tls.as_ref(),
+        };
+        let opened = Connection::open(&server, SocketType::Req);
         Ok(opened.map(|connection| (connection, patience)))
     }
 }

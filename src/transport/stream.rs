@@ -1,10 +1,11 @@
 //! Connections to brokers, with or without TLS.
 
+use crate::openssl_error::{tls_reason, unusable_file};
 use nix::sys::socket::{setsockopt, sockopt};
 use openssl::ssl::{HandshakeError, SslConnector, SslFiletype, SslMethod, SslStream};
 use openssl::x509::X509VerifyResult;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -127,6 +128,18 @@ pub fn split(server: &str, usual_port: u16) -> io::Result<(&str, u16)> {
     Ok((host, port))
 }
 
+/// The addresses of a host; the IPv4 ones first, unless those of IPv6 are as good.
+///
+/// # Errors
+/// The name cannot be resolved.
+pub fn resolve(host: &str, port: u16, ipv6: bool) -> io::Result<Vec<SocketAddr>> {
+    let mut addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+    if !ipv6 {
+        addresses.sort_by_key(SocketAddr::is_ipv6);
+    }
+    Ok(addresses)
+}
+
 fn reach(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in (host, port).to_socket_addrs()? {
@@ -159,9 +172,8 @@ pub fn shorten_error(error: io::Error) -> io::Error {
         Some(HandshakeError::Failure(failed)) => Some(failed.error()),
         _ => e.downcast_ref::<openssl::ssl::Error>(),
     });
-    let stack = ssl.and_then(openssl::ssl::Error::ssl_error);
-    match stack.and_then(|stack| stack.errors().iter().find_map(|e| e.reason())) {
-        Some(reason) => io::Error::other(format!("TLS: {reason}")),
+    match ssl.and_then(tls_reason) {
+        Some(reason) => io::Error::other(reason),
         None => error,
     }
 }
@@ -172,18 +184,7 @@ impl Security {
     /// # Errors
     /// A file cannot be used: which and why.
     pub fn connector(&self) -> io::Result<SslConnector> {
-        let told = |path: &Path, e: openssl::error::ErrorStack| {
-            // If the file cannot be read, the system's error is clearer.
-            let why = std::fs::metadata(path).err().map(|e| e.to_string());
-            let reason = || {
-                e.errors()
-                    .iter()
-                    .find_map(|e| e.reason())
-                    .map(str::to_owned)
-            };
-            let why = why.or_else(reason).unwrap_or_else(|| e.to_string());
-            io::Error::other(format!("{} cannot be used: {why}", path.display()))
-        };
+        let told = |path: &Path, e: openssl::error::ErrorStack| unusable_file(path, &e);
         let mut builder = SslConnector::builder(SslMethod::tls_client())?;
         let ca = self.ca.as_path();
         if !ca.as_os_str().is_empty() {

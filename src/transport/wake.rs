@@ -3,7 +3,7 @@
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,21 @@ pub fn pair() -> io::Result<(Waker, Woken)> {
     Ok((Waker(wake), Woken(woken)))
 }
 
+impl AsFd for Woken {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 impl Waker {
+    /// Another one for the same thread.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn try_clone(&self) -> io::Result<Waker> {
+        Ok(Waker(self.0.try_clone()?))
+    }
+
     /// Ends the current wait, or the next one.
     pub fn wake(&self) {
         // A full socket wakes as well.
@@ -54,9 +68,21 @@ impl Woken {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(e) => return Err(format!("poll: {e}")),
         }
-        let mut bytes = [0; 256];
-        while matches!((&self.0).read(&mut bytes), Ok(read) if read > 0) {}
+        self.drain();
         Ok(())
+    }
+
+    /// Takes what has woken it; returns whether the other end is still there.
+    pub fn drain(&self) -> bool {
+        let mut bytes = [0; 256];
+        loop {
+            match (&self.0).read(&mut bytes) {
+                Ok(0) => return false,
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return true,
+            }
+        }
     }
 
     /// Pauses between two connections, until `over` returns true at the latest; calls `beat` at least every [`TICK`].

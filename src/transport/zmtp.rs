@@ -163,10 +163,7 @@ impl Connection {
     /// As [`Connection::progress`].
     pub fn step(&mut self, each: &mut dyn FnMut(Event)) -> io::Result<bool> {
         if self.stage == Stage::Connecting {
-            if let Some(e) = self.stream.take_error()? {
-                return Err(e);
-            }
-            if self.stream.peer_addr().is_err() {
+            if !is_connected(&self.stream)? {
                 return Ok(false);
             }
             self.stage = Stage::Greeting;
@@ -314,6 +311,17 @@ impl Connection {
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
+    }
+}
+
+/// Whether a connection that was started is complete.
+///
+/// # Errors
+/// It has failed.
+pub(crate) fn is_connected(stream: &TcpStream) -> io::Result<bool> {
+    match stream.take_error()? {
+        Some(e) => Err(e),
+        None => Ok(stream.peer_addr().is_ok()),
     }
 }
 

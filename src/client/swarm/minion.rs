@@ -1,13 +1,13 @@
 //! One simulated minion: its state and what it waits for. The shard drives it.
 
 use super::SwarmOptions;
-use super::connection::Connection;
 use super::session::{Load, MinionKeys, Session, SignIn};
 use super::stats::Op;
 use super::work::events::Events;
 use super::work::files::Fetch;
 use super::work::pillar::Pillars;
 use halite_channel::signin::MasterKey;
+use halite_transport::client::Connection;
 use halite_wire::Map;
 use std::collections::VecDeque;
 use std::sync::Arc;

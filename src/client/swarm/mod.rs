@@ -5,7 +5,6 @@
 //! thousands takes minutes. The master may be halite's or a stock one.
 
 pub mod answer;
-mod connection;
 pub mod jobs;
 pub mod listen;
 mod minion;

@@ -171,7 +171,6 @@ fn is_full(worker: &Context, id: &MinionId) -> bool {
     if max == 0 {
         return false;
     }
-    let ports: Vec<u16> = worker.ports.iter().map(|p| p.publish_port).collect();
-    let connected = halite_sys::net::established(&ports);
+    let connected = halite_sys::net::established(&worker.config.publish_ports());
     connected >= max && !matches!(worker.stores.sessions.get(id), Ok(Some(_)))
 }

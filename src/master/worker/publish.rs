@@ -15,6 +15,7 @@ use halite_target::{Target, TargetError, TargetType};
 use halite_transport::sockets;
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::msgpack::{self, Profile};
+use halite_wire::topics::{self, BROADCAST, SYNDIC};
 use halite_wire::{Map, Value};
 
 /// Fields of a request that a job consists of, beside its additions; all others are dropped, credentials among them.
@@ -453,17 +454,12 @@ fn send(
     let mut parts = vec![job];
     if worker.config.zmq_filtering || worker.has_registration() {
         if by_id(target) && minions.len() <= MAX_TOPICS {
-            let sha1 = halite_crypto::HashType::Sha1;
-            parts.extend(
-                minions
-                    .iter()
-                    .map(|id| sha1.hex(id.as_bytes()).into_bytes()),
-            );
+            parts.extend(minions.iter().map(|id| topics::of_minion(id).into_bytes()));
             if worker.config.order_masters {
-                parts.push(b"syndic".to_vec());
+                parts.push(SYNDIC.into());
             }
         } else {
-            parts.push(b"broadcast".to_vec());
+            parts.push(BROADCAST.into());
         }
     }
     worker.publish.send(&parts)

@@ -49,11 +49,15 @@ pub trait RequestCodec: Default {
     /// Bytes of the incomplete message that are held.
     fn held(&self) -> usize;
 
-    /// What the server sends first; may be empty.
-    fn hello() -> Vec<u8>;
+    /// What the server sends first.
+    fn hello() -> Vec<u8> {
+        Vec::new()
+    }
 
     /// A heartbeat that clients answer by themselves; `None` if the protocol has none.
-    fn ping() -> Option<Vec<u8>>;
+    fn ping() -> Option<Vec<u8>> {
+        None
+    }
 
     /// What precedes a reply of `length` bytes to the request with that mark.
     fn reply_start(mark: &[u8], length: usize) -> Vec<u8>;
@@ -149,14 +153,6 @@ impl RequestCodec for Tcp {
         self.0.held()
     }
 
-    fn hello() -> Vec<u8> {
-        Vec::new()
-    }
-
-    fn ping() -> Option<Vec<u8>> {
-        None
-    }
-
     fn reply_start(mark: &[u8], _length: usize) -> Vec<u8> {
         tcp::frame_start(mark)
     }
@@ -191,14 +187,14 @@ impl WsServer {
         }
     }
 
-    /// Decodes bytes; `answer` gets what is to be sent back, `message` each message. Returns whether it was opened.
+    /// Decodes bytes and passes everything that they complete to `take`.
     pub(crate) fn decode(
         &mut self,
         bytes: &[u8],
         max: usize,
         mut take: impl FnMut(WsInput),
     ) -> Result<(), WsError> {
-        let mut rest = Vec::new();
+        let first;
         let mut bytes = bytes;
         if let WsServer::Upgrade(upgrade) = self {
             let Some((response, frames)) = upgrade.push(bytes).map_err(WsError::Upgrade)? else {
@@ -206,20 +202,18 @@ impl WsServer {
             };
             take(WsInput::Upgraded(response));
             *self = WsServer::Open(ws::FrameDecoder::default());
-            rest = frames;
-            bytes = &rest;
+            first = frames;
+            bytes = &first;
         }
         let WsServer::Open(decoder) = self else {
             return Ok(());
         };
-        let decoded = decoder.decode(bytes, max, |event| {
+        decoder.decode(bytes, max, |event| {
             take(match event {
                 WsEvent::Message(body) => WsInput::Message(body),
                 WsEvent::Ping(context) => WsInput::Answer(ws::pong(&context)),
             });
-        });
-        drop(rest);
-        decoded
+        })
     }
 }
 
@@ -263,14 +257,6 @@ impl RequestCodec for Ws {
 
     fn held(&self) -> usize {
         self.0.held()
-    }
-
-    fn hello() -> Vec<u8> {
-        Vec::new()
-    }
-
-    fn ping() -> Option<Vec<u8>> {
-        None
     }
 
     fn reply_start(_mark: &[u8], length: usize) -> Vec<u8> {

@@ -49,14 +49,18 @@ pub trait SubscriberCodec: Default {
     /// Whether the handshake is complete.
     fn is_open(&self) -> bool;
 
-    /// What the server sends first; may be empty.
-    fn hello() -> Vec<u8>;
+    /// What the server sends first.
+    fn hello() -> Vec<u8> {
+        Vec::new()
+    }
 
     /// The frame of a publication, or of a part of it if `more` parts follow. It ends with `body`.
     fn frame(body: &[u8], more: bool) -> Vec<u8>;
 
-    /// A heartbeat; not called for a port without heartbeats.
-    fn ping() -> Vec<u8>;
+    /// A heartbeat; `None` if the protocol has none.
+    fn ping() -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// ZMTP 3, the protocol of ZeroMQ's SUB sockets ([`halite_wire::zmtp`]).
@@ -95,8 +99,8 @@ impl SubscriberCodec for Zmtp {
         zmtp::part(body, more)
     }
 
-    fn ping() -> Vec<u8> {
-        zmtp::ping()
+    fn ping() -> Option<Vec<u8>> {
+        Some(zmtp::ping())
     }
 }
 
@@ -133,16 +137,8 @@ impl SubscriberCodec for Tcp {
         self.is_open
     }
 
-    fn hello() -> Vec<u8> {
-        Vec::new()
-    }
-
     fn frame(body: &[u8], _more: bool) -> Vec<u8> {
         tcp::publication(body)
-    }
-
-    fn ping() -> Vec<u8> {
-        Vec::new()
     }
 }
 
@@ -174,18 +170,10 @@ impl SubscriberCodec for Ws {
         self.0.is_open()
     }
 
-    fn hello() -> Vec<u8> {
-        Vec::new()
-    }
-
     fn frame(body: &[u8], _more: bool) -> Vec<u8> {
         let mut wrapped = Vec::new();
         msgpack::put_bin_header(&mut wrapped, body.len());
         let length = wrapped.len() + body.len();
         [ws::message_start(length), wrapped, body.to_vec()].concat()
-    }
-
-    fn ping() -> Vec<u8> {
-        Vec::new()
     }
 }

@@ -15,16 +15,14 @@ mod subscriber;
 mod tests;
 mod topics;
 
-use crate::acceptor::Acceptor;
-use crate::listen;
-use crate::stream::Stream;
-use crate::tls::{Handshakes, ServerTls};
+use crate::tcp_acceptor::{HANDSHAKES, LISTENER, TcpAcceptor};
+use crate::tls::{Accepted, ServerTls};
 use halite_sys::log_limiter::LogLimiter;
 use newcomers::Newcomers;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,8 +32,8 @@ use topics::Topics;
 pub use codec::{SubscriberCodec, SubscriberMessage, Tcp, Ws, Zmtp};
 pub use port::{Claim, PublishCounters, PublishOptions, PublishPort};
 
-const LISTENER: u64 = 0;
-const HANDSHAKES: u64 = u64::MAX;
+/// Begins lines of the log.
+const SERVER: &str = "publisher";
 /// Bytes read from one subscriber at once.
 const CHUNK: usize = 16 << 10;
 /// Connections accepted per turn.
@@ -59,8 +57,7 @@ struct Context {
 /// The publish port with its subscribers.
 pub struct PublishServer<C = Zmtp> {
     cx: Context,
-    acceptor: Acceptor<TcpListener>,
-    handshakes: Option<Handshakes>,
+    acceptor: TcpAcceptor,
     subscribers: HashMap<u64, Subscriber<C>>,
     topics: Topics,
     newcomers: Newcomers,
@@ -95,9 +92,9 @@ impl<C: SubscriberCodec> PublishServer<C> {
             keepalive,
             ..
         } = options;
-        let listener = listen::bind(interface, port, ipv6, backlog, keepalive)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
+        let place = (interface, port);
+        let acceptor = TcpAcceptor::bind(SERVER, place, ipv6, backlog, keepalive, &epoll)?;
         let now = Instant::now();
         Ok(PublishServer {
             cx: Context {
@@ -106,8 +103,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
                 epoll,
                 now,
             },
-            acceptor: Acceptor::new(LISTENER, listener),
-            handshakes: None,
+            acceptor,
             subscribers: HashMap::new(),
             topics: Topics::default(),
             newcomers: Newcomers::new(options.queue, options.queue_bytes),
@@ -130,10 +126,8 @@ impl<C: SubscriberCodec> PublishServer<C> {
     /// # Errors
     /// No descriptors or threads are left.
     pub fn with_tls(mut self, tls: ServerTls) -> io::Result<PublishServer<C>> {
-        let handshakes = Handshakes::start(Arc::new(tls), self.cx.options.handshake)?;
-        let event = EpollEvent::new(EpollFlags::EPOLLIN, HANDSHAKES);
-        self.cx.epoll.add(handshakes.descriptor(), event)?;
-        self.handshakes = Some(handshakes);
+        self.acceptor
+            .set_tls(tls, self.cx.options.handshake, &self.cx.epoll)?;
         Ok(self)
     }
 
@@ -142,7 +136,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
     /// # Errors
     /// That of `getsockname`.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.acceptor.listener.local_addr()
+        self.acceptor.address()
     }
 
     fn publish_until(&mut self, mark: Option<u64>, topics: &[Vec<u8>], message: &[u8]) {
@@ -228,8 +222,8 @@ impl<C: SubscriberCodec> PublishServer<C> {
     fn accept(&mut self) {
         let mut tries = ACCEPTS;
         loop {
-            match self.acceptor.next(&mut tries, TcpListener::accept) {
-                Ok(Some((stream, peer))) => self.greet(stream, peer),
+            match self.acceptor.next(&mut tries) {
+                Ok(Some(accepted)) => self.admit(accepted),
                 Ok(None) => return,
                 Err(e) => return self.suspend(&e),
             }
@@ -245,33 +239,16 @@ impl<C: SubscriberCodec> PublishServer<C> {
                 self.subscribers.len()
             );
         }
-        self.acceptor.set_open(false, &self.cx.epoll);
+        self.acceptor.suspend(&self.cx.epoll);
     }
 
-    fn greet(&mut self, stream: TcpStream, peer: SocketAddr) {
-        if let Err(e) = stream.set_nonblocking(true) {
-            return log::error!("publisher: cannot serve {peer}: {e}");
-        }
-        match &mut self.handshakes {
-            Some(handshakes) => handshakes.begin(stream, peer),
-            None => self.admit(Stream::Plain(stream), peer),
-        }
-    }
-
-    /// Serves the connections whose TLS handshake is complete.
-    fn take_over(&mut self) {
-        let finished = self.handshakes.as_mut().map(Handshakes::finished);
-        for accepted in finished.into_iter().flatten() {
-            self.admit(accepted.stream, accepted.peer);
-        }
-    }
-
-    fn admit(&mut self, stream: Stream, peer: SocketAddr) {
+    fn admit(&mut self, accepted: Accepted) {
+        let Accepted { stream, peer } = accepted;
         let token = self.next_token;
         self.next_token += 1;
         let event = EpollEvent::new(EpollFlags::EPOLLIN, token);
         if let Err(e) = self.cx.epoll.add(&stream, event) {
-            log::error!("publisher: cannot serve {peer}: {e}");
+            log::error!("{SERVER}: cannot serve {peer}: {e}");
             return;
         }
         let mut new = Subscriber::new(stream, peer, token, self.cx.now);
@@ -365,9 +342,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
     /// Checks all subscribers.
     fn check_all(&mut self) {
         let now = self.cx.now;
-        if self.acceptor.closed_until.is_some_and(|until| until <= now) {
-            self.acceptor.set_open(true, &self.cx.epoll);
-        }
+        self.acceptor.resume(now, &self.cx.epoll);
         self.newcomers.expire(now, self.cx.options.handshake);
         let (mut over, mut due) = (Vec::new(), Vec::new());
         for (token, subscriber) in &mut self.subscribers {
@@ -452,7 +427,11 @@ impl<C: SubscriberCodec> PublishPort for PublishServer<C> {
         for event in ready.iter().take(n) {
             match event.data() {
                 LISTENER => self.accept(),
-                HANDSHAKES => self.take_over(),
+                HANDSHAKES => {
+                    for accepted in self.acceptor.finished() {
+                        self.admit(accepted);
+                    }
+                }
                 token => self.peer(token, event.events()),
             }
         }
@@ -460,9 +439,7 @@ impl<C: SubscriberCodec> PublishPort for PublishServer<C> {
         if now.duration_since(self.looked) >= ROUND {
             self.looked = now;
             self.check_all();
-            if let Some(handshakes) = &self.handshakes {
-                handshakes.tend()?;
-            }
+            self.acceptor.tend()?;
         }
         Ok(())
     }

@@ -290,8 +290,10 @@ impl<C: SubscriberCodec> Subscriber<C> {
             }
             Some(_) => {}
             None if now.duration_since(self.last_read) >= every => {
-                self.pinged = Some(now);
-                self.push_control(C::ping(), now);
+                if let Some(ping) = C::ping() {
+                    self.pinged = Some(now);
+                    self.push_control(ping, now);
+                }
             }
             None => {}
         }

@@ -4,6 +4,7 @@
 use super::ServerTls;
 use crate::connections::Connections;
 use crate::stream::Stream;
+use crate::wake::{self, Waker, Woken};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded, unbounded};
 use halite_sys::log_limiter::LogLimiter;
 use halite_wire::Spoken;
@@ -11,12 +12,10 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{MsgFlags, recv};
 use openssl::ssl::{ErrorCode, Ssl, SslStream};
-use openssl::x509::X509VerifyResult;
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -39,7 +38,7 @@ pub(crate) struct Accepted {
 /// A thread, as the port sees it.
 struct Worker {
     inbox: Sender<(TcpStream, SocketAddr)>,
-    wake: UnixStream,
+    wake: Waker,
     handle: JoinHandle<()>,
 }
 
@@ -49,7 +48,7 @@ pub(crate) struct Handshakes {
     threads: Vec<Worker>,
     next: usize,
     finished: Receiver<Accepted>,
-    woken: UnixStream,
+    woken: Woken,
     overrun: LogLimiter,
 }
 
@@ -58,14 +57,15 @@ impl Handshakes {
     ///
     /// # Errors
     /// No descriptors or threads are left.
-    pub fn start(tls: Arc<ServerTls>, limit: Duration) -> io::Result<Handshakes> {
+    pub fn start(tls: ServerTls, limit: Duration) -> io::Result<Handshakes> {
+        let tls = Arc::new(tls);
         let (done, finished) = unbounded();
-        let (wake, woken) = pair()?;
+        let (wake, woken) = wake::pair()?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let mut threads = Vec::new();
         for _ in 0..cores.min(MAX_THREADS) {
             let (sender, inbox) = bounded(INBOX);
-            let (wake_thread, thread_woken) = pair()?;
+            let (wake_thread, thread_woken) = wake::pair()?;
             let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
             epoll.add(&thread_woken, EpollEvent::new(EpollFlags::EPOLLIN, WOKEN))?;
             let thread = HandshakeThread {
@@ -113,7 +113,7 @@ impl Handshakes {
             return;
         };
         match thread.inbox.try_send((stream, peer)) {
-            Ok(()) => signal(&thread.wake),
+            Ok(()) => thread.wake.wake(),
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 if let Some(times) = self.overrun.tick(Instant::now()) {
                     log::warn!("{times} connections were closed: too many TLS handshakes at once");
@@ -124,7 +124,7 @@ impl Handshakes {
 
     /// The connections whose handshake is complete.
     pub fn finished(&mut self) -> Vec<Accepted> {
-        drain(&self.woken);
+        self.woken.drain();
         self.finished.try_iter().collect()
     }
 
@@ -169,9 +169,9 @@ struct HandshakeThread {
     limit: Duration,
     epoll: Epoll,
     inbox: Receiver<(TcpStream, SocketAddr)>,
-    woken: UnixStream,
+    woken: Woken,
     done: Sender<Accepted>,
-    wake: UnixStream,
+    wake: Waker,
     pending: HashMap<u64, Pending>,
     crowd: Connections,
     next_token: u64,
@@ -193,7 +193,7 @@ impl HandshakeThread {
                 match event.data() {
                     WOKEN => {
                         // The other end is gone when the port is.
-                        if !drain(&self.woken) {
+                        if !self.woken.drain() {
                             return;
                         }
                         while let Ok((stream, peer)) = self.inbox.try_recv() {
@@ -232,15 +232,13 @@ impl HandshakeThread {
     }
 
     fn step(&mut self, token: u64) {
-        let Some(mut pending) = self.pending.remove(&token) else {
+        let Some(pending) = self.pending.remove(&token) else {
             return;
         };
-        let step = match pending.stage {
+        let mut stream = match pending.stage {
+            Stage::Shaking(stream) => stream,
             Stage::Silent(stream) => match begin(&self.tls, stream) {
-                Ok(Some(shaking)) => {
-                    pending.stage = Stage::Shaking(Box::new(shaking));
-                    advance(&mut pending)
-                }
+                Ok(Some(shaking)) => Box::new(shaking),
                 // It hung up, or nothing has arrived after all.
                 Ok(None) => return self.crowd.closed(token),
                 Err(why) => {
@@ -248,17 +246,13 @@ impl HandshakeThread {
                     return self.refuse(pending.peer, &why);
                 }
             },
-            Stage::Shaking(_) => advance(&mut pending),
         };
-        let Stage::Shaking(stream) = pending.stage else {
-            return;
-        };
-        match step {
+        match advance(&mut stream) {
             Step::Wait(flags) => {
                 let mut event = EpollEvent::new(flags, token);
                 if self.epoll.modify(stream.get_ref(), &mut event).is_ok() {
-                    pending.stage = Stage::Shaking(stream);
-                    self.pending.insert(token, pending);
+                    let stage = Stage::Shaking(stream);
+                    self.pending.insert(token, Pending { stage, ..pending });
                     return;
                 }
                 self.crowd.closed(token);
@@ -271,7 +265,7 @@ impl HandshakeThread {
                     let stream = Stream::Tls(stream);
                     // Nobody is there to receive it only when the port is closed.
                     let _ = self.done.send(Accepted { stream, peer });
-                    signal(&self.wake);
+                    self.wake.wake();
                 }
             }
             Step::Failed(why) => {
@@ -321,47 +315,13 @@ fn begin(tls: &ServerTls, stream: TcpStream) -> Result<Option<SslStream<TcpStrea
     Ok(Some(stream))
 }
 
-fn advance(pending: &mut Pending) -> Step {
-    let Stage::Shaking(stream) = &mut pending.stage else {
-        return Step::Failed("it has not begun".to_owned());
-    };
+fn advance(stream: &mut SslStream<TcpStream>) -> Step {
     match stream.accept() {
         Ok(()) => Step::Done,
         Err(e) => match e.code() {
             ErrorCode::WANT_READ => Step::Wait(EpollFlags::EPOLLIN),
             ErrorCode::WANT_WRITE => Step::Wait(EpollFlags::EPOLLOUT),
-            _ => Step::Failed(match stream.ssl().verify_result() {
-                X509VerifyResult::OK => match e.ssl_error() {
-                    Some(_) => super::reason(&e),
-                    None => "it hung up in the TLS handshake".to_owned(),
-                },
-                why => format!("its certificate is not trusted: {}", why.error_string()),
-            }),
+            _ => Step::Failed(super::handshake_failure(stream.ssl(), &e)),
         },
-    }
-}
-
-fn pair() -> io::Result<(UnixStream, UnixStream)> {
-    let (wake, woken) = UnixStream::pair()?;
-    wake.set_nonblocking(true)?;
-    woken.set_nonblocking(true)?;
-    Ok((wake, woken))
-}
-
-fn signal(mut wake: &UnixStream) {
-    // A full socket wakes as well.
-    let _ = wake.write(&[1]);
-}
-
-/// Empties the socket; returns whether the other end is still there.
-fn drain(mut woken: &UnixStream) -> bool {
-    let mut bytes = [0; 256];
-    loop {
-        match woken.read(&mut bytes) {
-            Ok(0) => return false,
-            Ok(_) => {}
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return true,
-        }
     }
 }

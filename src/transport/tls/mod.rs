@@ -5,20 +5,20 @@
 
 mod handshakes;
 
-pub(crate) use handshakes::Handshakes;
+pub(crate) use handshakes::{Accepted, Handshakes};
 
+use crate::openssl_error::{tls_reason, unreadable_file, unusable, unusable_file};
 use halite_wire::tls::{Authority, TlsOptions, TlsVersion, VerifyFlag, VerifyPeer};
-use openssl::error::ErrorStack;
 use openssl::ssl::{
     ErrorCode, Ssl, SslContext, SslContextBuilder, SslFiletype, SslMethod, SslMode, SslOptions,
-    SslSessionCacheMode, SslStream, SslVerifyMode, SslVersion,
+    SslRef, SslSessionCacheMode, SslStream, SslVerifyMode, SslVersion,
 };
 use openssl::x509::store::{HashDir, X509Lookup, X509StoreBuilder};
 use openssl::x509::verify::{X509CheckFlags, X509VerifyFlags};
 use openssl::x509::{X509, X509VerifyResult};
 use std::io;
 use std::net::{IpAddr, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -202,11 +202,13 @@ fn base(options: &TlsOptions, method: SslMethod) -> io::Result<SslContextBuilder
     if let (Some(certificate), Some(key)) = (&options.certfile, &options.keyfile) {
         builder
             .set_certificate_chain_file(certificate)
-            .map_err(|e| of_file(certificate, &e))?;
+            .map_err(|e| unusable_file(certificate, &e))?;
         builder
             .set_private_key_file(key, SslFiletype::PEM)
-            .map_err(|e| of_file(key, &e))?;
-        builder.check_private_key().map_err(|e| of_file(key, &e))?;
+            .map_err(|e| unusable_file(key, &e))?;
+        builder
+            .check_private_key()
+            .map_err(|e| unusable_file(key, &e))?;
     }
     Ok(builder)
 }
@@ -224,8 +226,8 @@ fn trust(
     for authority in authorities {
         match authority {
             Authority::File(file) => {
-                let told = |e| of_file(file, &e);
-                let text = std::fs::read(file).map_err(|e| unreadable(file, &e))?;
+                let told = |e| unusable_file(file, &e);
+                let text = std::fs::read(file).map_err(|e| unreadable_file(file, &e))?;
                 for one in X509::stack_from_pem(&text).map_err(told)? {
                     store.add_cert(one)?;
                 }
@@ -240,7 +242,7 @@ fn trust(
                     store.add_lookup(X509Lookup::hash_dir())?;
                 lookup
                     .add_dir(&name, SslFiletype::PEM)
-                    .map_err(|e| of_file(directory, &e))?;
+                    .map_err(|e| unusable_file(directory, &e))?;
             }
             Authority::Text(text) => {
                 let all = X509::stack_from_pem(text.as_bytes())
@@ -253,18 +255,6 @@ fn trust(
     }
     builder.set_cert_store(store.build());
     Ok(())
-}
-
-fn of_file(path: &Path, error: &ErrorStack) -> io::Error {
-    // If the file cannot be read, the system's error is clearer.
-    match std::fs::File::open(path) {
-        Err(e) => unreadable(path, &e),
-        Ok(_) => unusable(&path.display().to_string(), error),
-    }
-}
-
-fn unreadable(path: &Path, why: &io::Error) -> io::Error {
-    io::Error::other(format!("{} cannot be used: {why}", path.display()))
 }
 
 /// Takes a client's handshake on; `Ok(None)` when it is complete, else whether it waits to write.
@@ -280,41 +270,32 @@ pub(crate) fn advance(stream: &mut SslStream<TcpStream>) -> io::Result<Option<bo
         ErrorCode::WANT_WRITE => return Ok(Some(true)),
         _ => {}
     }
-    let why = match stream.ssl().verify_result() {
-        X509VerifyResult::OK if e.ssl_error().is_none() => {
-            return Err(io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                "it hung up in the TLS handshake; does the option `ssl` differ there?",
-            ));
-        }
-        X509VerifyResult::OK => reason(&e),
-        why => format!("its certificate is not trusted: {}", why.error_string()),
+    let kind = if e.ssl_error().is_none() {
+        io::ErrorKind::UnexpectedEof
+    } else {
+        io::ErrorKind::InvalidData
     };
-    Err(io::Error::new(io::ErrorKind::InvalidData, why))
+    Err(io::Error::new(kind, handshake_failure(stream.ssl(), &e)))
+}
+
+/// Why a handshake has failed, on either side.
+pub(crate) fn handshake_failure(ssl: &SslRef, error: &openssl::ssl::Error) -> String {
+    match ssl.verify_result() {
+        X509VerifyResult::OK if error.ssl_error().is_none() => {
+            "it hung up in the TLS handshake; does the option `ssl` differ there?".to_owned()
+        }
+        X509VerifyResult::OK => tls_reason(error).unwrap_or_else(|| error.to_string()),
+        why => format!("its certificate is not trusted: {}", why.error_string()),
+    }
 }
 
 /// An error of reading or writing: what the peer refuses with TLS 1.3 is known only after the handshake.
 pub(crate) fn refusal(error: io::Error) -> io::Error {
-    match error
-        .get_ref()
-        .and_then(|e| e.downcast_ref::<openssl::ssl::Error>())
-    {
-        Some(e) if e.ssl_error().is_some() => io::Error::new(io::ErrorKind::InvalidData, reason(e)),
-        _ => error,
+    let of_tls = error.get_ref().and_then(|e| e.downcast_ref());
+    match of_tls.and_then(tls_reason) {
+        Some(why) => io::Error::new(io::ErrorKind::InvalidData, why),
+        None => error,
     }
-}
-
-/// The reason in an error, without places in OpenSSL's source.
-fn reason(error: &openssl::ssl::Error) -> String {
-    let stack = error.ssl_error();
-    let reason = stack.and_then(|stack| stack.errors().iter().find_map(|e| e.reason()));
-    reason.map_or_else(|| error.to_string(), |reason| format!("TLS: {reason}"))
-}
-
-fn unusable(what: &str, error: &ErrorStack) -> io::Error {
-    let reason = error.errors().iter().find_map(|e| e.reason());
-    let reason = reason.map_or_else(|| error.to_string(), str::to_owned);
-    io::Error::other(format!("{what} cannot be used: {reason}"))
 }
 
 fn stamps(options: &TlsOptions) -> Vec<FileStamp> {

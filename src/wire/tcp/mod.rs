@@ -4,6 +4,7 @@
 //! Readers take octets of any msgpack string type, so a body that is packed for ZeroMQ is sent as it is.
 
 use crate::budget;
+use crate::incomplete::Incomplete;
 use crate::msgpack::{self, DecodeError, Fields, Profile, Reader};
 use crate::{Spoken, Transport};
 use std::fmt;
@@ -129,14 +130,14 @@ impl Scanner {
 /// Decodes a stream of frames. Buffers at most one incomplete frame.
 #[derive(Debug, Default)]
 pub struct FrameDecoder {
-    held: Vec<u8>,
+    rest: Incomplete,
     scanner: Scanner,
 }
 
 impl FrameDecoder {
     /// Bytes of the incomplete frame that are held.
     pub fn held(&self) -> usize {
-        self.held.len()
+        self.rest.len()
     }
 
     /// Decodes bytes and passes each frame that they complete to `take`. A frame has at most `max` bytes.
@@ -149,19 +150,9 @@ impl FrameDecoder {
         max: usize,
         mut take: impl FnMut(Frame),
     ) -> Result<(), TcpError> {
-        let mut held = std::mem::take(&mut self.held);
-        if held.is_empty() {
-            let used = self.frames(bytes, max, &mut take)?;
-            held.extend_from_slice(bytes.get(used..).unwrap_or_default());
-        } else {
-            held.extend_from_slice(bytes);
-            let used = self.frames(&held, max, &mut take)?;
-            // A small rest does not keep the memory of a large frame.
-            if used > 0 {
-                held = held.get(used..).unwrap_or_default().to_vec();
-            }
-        }
-        self.held = held;
+        let mut rest = std::mem::take(&mut self.rest);
+        rest.feed(bytes, |bytes| self.frames(bytes, max, &mut take))?;
+        self.rest = rest;
         Ok(())
     }
 

@@ -5,12 +5,11 @@ mod upgrade;
 
 pub use upgrade::{ClientUpgrade, ServerUpgrade, UpgradeError, request};
 
+use crate::incomplete::Incomplete;
 use std::fmt;
 
 /// Longest frame of control, in bytes (RFC 6455 5.5).
 const MAX_CONTROL: usize = 125;
-/// The end of a stream by either side, status 1000 (RFC 6455 7.4.1).
-const CLOSE: [u8; 4] = [0x88, 2, 0x03, 0xe8];
 /// What a client of stock sends as text to end a connection.
 const CLOSE_TEXT: &[u8] = b"close";
 
@@ -56,7 +55,7 @@ pub enum WsEvent {
 /// Decodes frames. Buffers at most one message.
 #[derive(Debug, Default)]
 pub struct FrameDecoder {
-    held: Vec<u8>,
+    rest: Incomplete,
     /// The message so far, if it is in fragments.
     message: Option<(Opcode, Vec<u8>)>,
 }
@@ -77,7 +76,7 @@ type Frame = (u8, Vec<u8>, usize);
 impl FrameDecoder {
     /// Bytes of an incomplete message that are held.
     pub fn held(&self) -> usize {
-        self.held.len() + self.message.as_ref().map_or(0, |(_, held)| held.len())
+        self.rest.len() + self.message.as_ref().map_or(0, |(_, held)| held.len())
     }
 
     /// Decodes bytes and passes everything that they complete to `take`. A message has at most `max` bytes.
@@ -90,25 +89,16 @@ impl FrameDecoder {
         max: usize,
         mut take: impl FnMut(WsEvent),
     ) -> Result<(), WsError> {
-        let mut held = std::mem::take(&mut self.held);
-        let mut used = 0;
-        if held.is_empty() {
+        let mut rest = std::mem::take(&mut self.rest);
+        rest.feed(bytes, |bytes| {
+            let mut used = 0;
             while let Some((first, payload, length)) = frame(&bytes[used..], max)? {
                 self.frame(first, payload, max, &mut take)?;
                 used += length;
             }
-            held.extend_from_slice(&bytes[used..]);
-        } else {
-            held.extend_from_slice(bytes);
-            while let Some((first, payload, length)) = frame(&held[used..], max)? {
-                self.frame(first, payload, max, &mut take)?;
-                used += length;
-            }
-            if used > 0 {
-                held = held[used..].to_vec();
-            }
-        }
-        self.held = held;
+            Ok(used)
+        })?;
+        self.rest = rest;
         Ok(())
     }
 
@@ -233,11 +223,6 @@ pub fn pong(context: &[u8]) -> Vec<u8> {
 /// A client's answer to a heartbeat.
 pub fn masked_pong(context: &[u8], mask: [u8; 4]) -> Vec<u8> {
     masked(FIN | 10, context, mask)
-}
-
-/// A server's last frame.
-pub fn close() -> Vec<u8> {
-    CLOSE.to_vec()
 }
 
 fn masked(first: u8, body: &[u8], mask: [u8; 4]) -> Vec<u8> {

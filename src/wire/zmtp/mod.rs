@@ -7,6 +7,7 @@ mod tests;
 
 pub use request::{RequestDecoder, RequestEvent};
 
+use crate::incomplete::Incomplete;
 use crate::{Spoken, Transport};
 use std::fmt;
 
@@ -90,37 +91,6 @@ enum Stage {
 pub struct SubscriberDecoder {
     rest: Incomplete,
     stage: Stage,
-}
-
-/// Bytes of an incomplete frame, until the rest of it arrives.
-#[derive(Debug, Default)]
-struct Incomplete(Vec<u8>);
-
-impl Incomplete {
-    /// Passes what is held and `bytes` to `decode`, which returns the number of bytes that it has consumed, and holds the rest.
-    ///
-    /// # Errors
-    /// That of `decode`.
-    fn feed(
-        &mut self,
-        bytes: &[u8],
-        decode: impl FnOnce(&[u8]) -> Result<usize, ZmtpError>,
-    ) -> Result<(), ZmtpError> {
-        let mut held = std::mem::take(&mut self.0);
-        if held.is_empty() {
-            let used = decode(bytes)?;
-            held.extend_from_slice(bytes.get(used..).unwrap_or_default());
-        } else {
-            held.extend_from_slice(bytes);
-            let used = decode(&held)?;
-            // A small rest does not keep the memory of a large message.
-            if used > 0 {
-                held = held.get(used..).unwrap_or_default().to_vec();
-            }
-        }
-        self.0 = held;
-        Ok(())
-    }
 }
 
 impl SubscriberDecoder {

@@ -1,8 +1,7 @@
 //! The server's side of a request port: what clients with REQ or DEALER sockets send. No IO.
 
-use super::{
-    COMMAND, GREETING, Incomplete, MORE, Stage, ZmtpError, frame, is_greeting_complete, ready_type,
-};
+use super::{COMMAND, GREETING, MORE, Stage, ZmtpError, frame, is_greeting_complete, ready_type};
+use crate::incomplete::Incomplete;
 
 /// Largest command, in bytes; clients send READY and heartbeats.
 const MAX_COMMAND: usize = 4096;
@@ -41,12 +40,12 @@ impl RequestDecoder {
 
     /// Bytes of the incomplete message that are held.
     pub fn held(&self) -> usize {
-        self.rest.0.len()
+        self.rest.len()
     }
 
     /// Whether a message or the handshake has begun and is not complete.
     pub fn is_midway(&self) -> bool {
-        !self.is_open() || self.frames > 0 || !self.rest.0.is_empty()
+        !self.is_open() || self.frames > 0 || self.rest.len() > 0
     }
 
     /// Decodes bytes and passes everything that they complete to `take`. A message has at most `max_message` bytes.

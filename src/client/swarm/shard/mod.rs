@@ -6,11 +6,12 @@ mod requests;
 mod signin;
 
 use super::answer::grains;
-use super::connection::{Connection, publication};
 use super::minion::{InFlight, Minion};
 use super::session::Load;
 use super::stats::Stats;
 use super::{Shared, SwarmOptions};
+use halite_transport::client::{Connection, Server};
+use halite_transport::sockets::KeepAlive;
 use halite_transport::zmtp::{Event, SocketType};
 use halite_wire::Map;
 use halite_wire::ids::JidClock;
@@ -149,7 +150,7 @@ impl Shard {
             }
             (SocketType::Sub, Event::Message(mut frames)) => match frames.pop() {
                 Some(body) if frames.len() <= 1 => {
-                    self.publication(n, publication(self.options.transport, body));
+                    self.publication(n, body);
                 }
                 _ => self.stats.error("a publication has too many frames"),
             },
@@ -251,8 +252,17 @@ impl Shard {
     }
 
     fn connect(&self, n: usize, socket: SocketType, address: SocketAddr) -> io::Result<Connection> {
-        let claim = || self.minions[n].claim();
-        let connection = Connection::open(&self.options, address, socket, claim)?;
+        let server = Server {
+            transport: self.options.transport,
+            address,
+            host: &address.ip().to_string(),
+            keepalive: KeepAlive::REQUEST_SERVER,
+            tls: self.options.tls.as_ref(),
+        };
+        let mut connection = Connection::open(&server, socket)?;
+        if socket == SocketType::Sub {
+            connection.claim(&self.minions[n].claim())?;
+        }
         let token = n as u64 * 2 + u64::from(socket == SocketType::Sub);
         let flags = EpollFlags::EPOLLIN
             | EpollFlags::EPOLLOUT

@@ -6,27 +6,25 @@
 
 use super::codec::{ClientMessage, RequestCodec};
 use super::{Incoming, Pressure, Received, RequestFront};
-use crate::acceptor::Acceptor;
 use crate::connections::Connections;
-use crate::listen;
 use crate::outbox::Outbox;
 use crate::poll::Source;
 use crate::sockets::{KeepAlive, Message};
 use crate::stream::Stream;
-use crate::tls::{Handshakes, ServerTls};
+use crate::tcp_acceptor::{HANDSHAKES, LISTENER, TcpAcceptor};
+use crate::tls::{Accepted, ServerTls};
 use halite_sys::log_limiter::LogLimiter;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{MsgFlags, sendmsg};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice, Read};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-const LISTENER: u64 = 0;
-const HANDSHAKES: u64 = u64::MAX;
+/// Begins lines of the log.
+const SERVER: &str = "request server";
 /// Bytes read from one connection at once.
 const CHUNK: usize = 64 << 10;
 /// Connections accepted per turn.
@@ -100,8 +98,7 @@ struct Connection<C> {
 pub struct RequestServer<C> {
     options: RequestOptions,
     epoll: Epoll,
-    acceptor: Acceptor<TcpListener>,
-    handshakes: Option<Handshakes>,
+    acceptor: TcpAcceptor,
     connections: HashMap<u64, Connection<C>>,
     /// Which of them to close first.
     crowd: Connections,
@@ -135,14 +132,13 @@ impl<C: RequestCodec> RequestServer<C> {
             keepalive,
             ..
         } = *options;
-        let listener = listen::bind(interface, port, ipv6, backlog, keepalive)?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        epoll.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
+        let place = (interface, port);
+        let acceptor = TcpAcceptor::bind(SERVER, place, ipv6, backlog, keepalive, &epoll)?;
         Ok(RequestServer {
             options: *options,
-            handshakes: None,
             epoll,
-            acceptor: Acceptor::new(LISTENER, listener),
+            acceptor,
             connections: HashMap::new(),
             crowd: Connections::default(),
             next_token: LISTENER + 1,
@@ -162,10 +158,8 @@ impl<C: RequestCodec> RequestServer<C> {
     /// # Errors
     /// No descriptors or threads are left.
     pub fn with_tls(mut self, tls: ServerTls) -> io::Result<RequestServer<C>> {
-        let handshakes = Handshakes::start(Arc::new(tls), self.options.stalled)?;
-        let event = EpollEvent::new(EpollFlags::EPOLLIN, HANDSHAKES);
-        self.epoll.add(handshakes.descriptor(), event)?;
-        self.handshakes = Some(handshakes);
+        self.acceptor
+            .set_tls(tls, self.options.stalled, &self.epoll)?;
         Ok(self)
     }
 
@@ -174,7 +168,7 @@ impl<C: RequestCodec> RequestServer<C> {
     /// # Errors
     /// That of `getsockname`.
     pub fn address(&self) -> io::Result<SocketAddr> {
-        self.acceptor.listener.local_addr()
+        self.acceptor.address()
     }
 
     /// Serves what is ready, without blocking.
@@ -189,7 +183,11 @@ impl<C: RequestCodec> RequestServer<C> {
         for event in ready.iter().take(n) {
             match event.data() {
                 LISTENER => self.accept(now),
-                HANDSHAKES => self.take_over(now),
+                HANDSHAKES => {
+                    for accepted in self.acceptor.finished() {
+                        self.admit(accepted, now);
+                    }
+                }
                 token => self.serve(token, event.events(), now),
             }
         }
@@ -199,42 +197,25 @@ impl<C: RequestCodec> RequestServer<C> {
     fn accept(&mut self, now: Instant) {
         let mut tries = ACCEPTS;
         loop {
-            match self.acceptor.next(&mut tries, TcpListener::accept) {
-                Ok(Some((stream, peer))) => self.greet(stream, peer, now),
+            match self.acceptor.next(&mut tries) {
+                Ok(Some(accepted)) => self.admit(accepted, now),
                 Ok(None) => return,
                 Err(e) => {
                     log::debug!("a connection could not be accepted: {e}");
                     self.starved = true;
-                    return self.acceptor.set_open(false, &self.epoll);
+                    return self.acceptor.suspend(&self.epoll);
                 }
             }
         }
     }
 
-    fn greet(&mut self, stream: TcpStream, peer: SocketAddr, now: Instant) {
-        if let Err(e) = stream.set_nonblocking(true) {
-            return log::error!("request server: cannot serve {peer}: {e}");
-        }
-        match &mut self.handshakes {
-            Some(handshakes) => handshakes.begin(stream, peer),
-            None => self.admit(Stream::Plain(stream), peer, now),
-        }
-    }
-
-    /// Serves the connections whose TLS handshake is complete.
-    fn take_over(&mut self, now: Instant) {
-        let finished = self.handshakes.as_mut().map(Handshakes::finished);
-        for accepted in finished.into_iter().flatten() {
-            self.admit(accepted.stream, accepted.peer, now);
-        }
-    }
-
-    fn admit(&mut self, stream: Stream, peer: SocketAddr, now: Instant) {
+    fn admit(&mut self, accepted: Accepted, now: Instant) {
+        let Accepted { stream, peer } = accepted;
         let token = self.next_token;
         self.next_token += 1;
         let event = EpollEvent::new(EpollFlags::EPOLLIN, token);
         if let Err(e) = self.epoll.add(&stream, event) {
-            log::error!("request server: cannot serve {peer}: {e}");
+            log::error!("{SERVER}: cannot serve {peer}: {e}");
             return;
         }
         let mut connection = Connection {
@@ -305,8 +286,7 @@ impl<C: RequestCodec> RequestServer<C> {
                 ClientMessage::Answer(bytes) if answers.len() < MAX_ANSWERS => {
                     answers.extend_from_slice(&bytes);
                 }
-                ClientMessage::Answer(_) => {}
-                ClientMessage::Other => {}
+                ClientMessage::Answer(_) | ClientMessage::Other => {}
             });
         if messages > 0 {
             // Who has been silent matters only when there are many.
@@ -322,7 +302,7 @@ impl<C: RequestCodec> RequestServer<C> {
         };
         if let Some(why) = refusal {
             if let Some(times) = self.refusals.tick(now) {
-                log::warn!("request server: {peer} was cut off: {why} ({times} such connections)");
+                log::warn!("{SERVER}: {peer} was cut off: {why} ({times} such connections)");
             }
             return self.close(token);
         }
@@ -431,23 +411,11 @@ impl<C> Connection<C> {
             return Err(io::Error::other("the peer does not read its replies"));
         }
         // A reply may be large: it is moved, not copied.
-        let of_reply = sent.checked_sub(start.len());
-        let parts = [Some(Part::Bytes(start)), reply.map(Part::Reply)];
-        match (of_reply, parts) {
-            (Some(sent), [_, Some(reply)]) if sent > 0 => self.output.push_rest(reply, (), sent),
-            (_, [start, reply]) => {
-                if let Some(start) = start.filter(|start| !start.as_ref().is_empty()) {
-                    if sent > 0 {
-                        self.output.push_rest(start, (), sent);
-                    } else {
-                        self.output.push(start, ());
-                    }
-                }
-                if let Some(reply) = reply {
-                    self.output.push(reply, ());
-                }
-            }
+        self.output.push(Part::Bytes(start), ());
+        if let Some(reply) = reply {
+            self.output.push(Part::Reply(reply), ());
         }
+        self.output.advance(sent, |()| ());
         self.flush(epoll, token, now)
     }
 
@@ -518,9 +486,7 @@ impl<C: RequestCodec> RequestFront for RequestServer<C> {
 
     fn tend(&mut self, memory: Pressure) -> io::Result<bool> {
         let now = Instant::now();
-        if self.acceptor.closed_until.is_some_and(|until| until <= now) {
-            self.acceptor.set_open(true, &self.epoll);
-        }
+        self.acceptor.resume(now, &self.epoll);
         let open = self.crowd.len();
         self.held = (memory == Pressure::Scarce).then(|| self.held.unwrap_or(open));
         let most = if std::mem::take(&mut self.starved) {
@@ -544,9 +510,7 @@ impl<C: RequestCodec> RequestFront for RequestServer<C> {
         if now.duration_since(self.looked) >= ROUND {
             self.looked = now;
             self.check_all(now);
-            if let Some(handshakes) = &self.handshakes {
-                handshakes.tend()?;
-            }
+            self.acceptor.tend()?;
         }
         Ok(memory != Pressure::None && self.close_hoarder())
     }

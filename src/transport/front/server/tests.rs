@@ -3,6 +3,7 @@ use crate::front::Zmtp;
 use crate::poll::Poller;
 use halite_wire::zmtp::{handshake, part};
 use std::io::Write;
+use std::net::TcpStream;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -31,7 +32,7 @@ fn front() -> (RequestServer<Zmtp>, SocketAddr) {
 }
 
 /// The next message, as the server gets it.
-fn next(front: &mut RequestServer<Zmtp>) -> Received {
+fn next<C: RequestCodec>(front: &mut RequestServer<C>) -> Received {
     loop {
         let mut poller = Poller::new();
         poller.add(front.source());
@@ -317,17 +318,6 @@ fn requests_over_tcp_are_answered_in_any_order() {
     let options = front_options();
     let mut front = RequestServer::<Tcp>::bind("127.0.0.1", 0, &options).unwrap();
     let address = front.address().unwrap();
-    let next = |front: &mut RequestServer<Tcp>| loop {
-        let mut poller = Poller::new();
-        poller.add(front.source());
-        if !front.has_waiting() {
-            poller.wait(Some(60 * SECOND)).unwrap();
-        }
-        match front.receive().unwrap() {
-            Received::Nothing => {}
-            message => return message,
-        }
-    };
     let mut stream = TcpStream::connect(address).unwrap();
     let bodies = [&b"\x01"[..], b"\x02", b"\x03"];
     for (mid, body) in ["a", "b", "c"].into_iter().zip(bodies) {
@@ -377,17 +367,19 @@ fn requests_over_tcp_are_answered_in_any_order() {
 
 #[test]
 fn requests_over_websocket_are_answered() {
-    use crate::framed::{Connection, Peer};
+    use crate::client::{Connection, Server};
     use crate::front::Ws;
+    use crate::zmtp::{Event, SocketType};
+    use halite_wire::Transport;
     let mut front = RequestServer::<Ws>::bind("127.0.0.1", 0, &front_options()).unwrap();
-    let peer = Peer {
+    let peer = Server {
         address: front.address().unwrap(),
         host: "localhost",
-        path: Some("/"),
+        transport: Transport::Ws,
         keepalive: KeepAlive::REQUEST_SERVER,
         tls: None,
     };
-    let mut client = Connection::open(&peer).unwrap();
+    let mut client = Connection::open(&peer, SocketType::Req).unwrap();
     let mut replies = Vec::new();
     for body in [&b"\xa3one"[..], &vec![b'x'; 100_000]] {
         client.request(body).unwrap();
@@ -398,7 +390,11 @@ fn requests_over_websocket_are_answered() {
                 front.answer(&request.from, reply).unwrap();
             }
             client
-                .step(&mut |reply| replies.push(reply.to_vec()))
+                .step(&mut |event| {
+                    if let Event::Message(frames) = event {
+                        replies.extend(frames);
+                    }
+                })
                 .unwrap();
         }
         assert_eq!(replies, [body]);

@@ -1,7 +1,9 @@
 //! Subscribers of the transports tcp and ws.
 
 use super::*;
-use crate::framed::{Peer, Subscription};
+use crate::client::Server;
+use crate::subscription::Subscription;
+use halite_wire::Transport;
 
 /// Subscribers of the TCP transport: they get everything until it is known who they are.
 #[test]
@@ -9,10 +11,10 @@ fn who_is_registered_gets_only_its_topics() {
     let mut server = server::<Tcp>(PublishOptions::default());
     let address = server.address().unwrap();
     let connect = |server: &mut PublishServer<Tcp>, claim: &[u8]| {
-        let peer = Peer {
+        let peer = Server {
             address,
             host: "localhost",
-            path: None,
+            transport: Transport::Tcp,
             keepalive: KeepAlive::REQUEST_SERVER,
             tls: None,
         };
@@ -89,10 +91,10 @@ fn who_is_registered_gets_only_its_topics() {
 #[test]
 fn who_speaks_websocket_misses_nothing() {
     let mut server = server::<Ws>(PublishOptions::default());
-    let peer = Peer {
+    let peer = Server {
         address: server.address().unwrap(),
         host: "localhost",
-        path: Some("/ws"),
+        transport: Transport::Ws,
         keepalive: KeepAlive::REQUEST_SERVER,
         tls: None,
     };

@@ -7,6 +7,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
@@ -452,17 +453,13 @@ impl SubscriberCodec for Lines {
         self.is_open
     }
 
-    fn hello() -> Vec<u8> {
-        Vec::new()
-    }
-
     fn frame(body: &[u8], more: bool) -> Vec<u8> {
         let end = if more { b'\t' } else { b'\n' };
         [body, &[end]].concat()
     }
 
-    fn ping() -> Vec<u8> {
-        b"?\n".to_vec()
+    fn ping() -> Option<Vec<u8>> {
+        Some(b"?\n".to_vec())
     }
 }
 
