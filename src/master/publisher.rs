@@ -138,7 +138,11 @@ impl Ports {
                     .registrar
                     .topics(&claim.envelope, sealer.recent_keys()?);
                 match topics {
-                    Ok(topics) => port.register(claim.token, &topics),
+                    Ok(Some(topics)) => port.register(claim.token, &topics),
+                    Ok(None) => {
+                        let peer = claim.peer;
+                        log::debug!("publisher: {peer} has another key; it gets all publications");
+                    }
                     Err(why) => port.refuse(claim.token, why),
                 }
             }

@@ -96,7 +96,8 @@ fn play(at: &str, minions: &[&str], each: usize, lines: &str, minion: &str) {
     }
     let comes_back = minion.contains("tcp") || minions == [HALITE];
     if !fleet.master.is_stock() && comes_back {
-        fleet.master.stop();
+        // As a service manager does: to the main process alone, which ends the request server first.
+        fleet.master.terminate();
         fleet.master.start_again();
         fleet.wait_answering(&tools[0]);
         jobs(&fleet, &tools[0], &mut checks);
@@ -222,17 +223,17 @@ impl Fleet {
             // By a list, which a stock minion hears only if it has said who it is.
             let ran = cli.salt(&["-L", &list, "test.ping", "-t", "3", "--out=json"]);
             let all = ran.returns().unwrap_or_default();
-            if self
-                .ids()
+            let silent = self
+                .minions
                 .iter()
-                .all(|id| all.get(*id) == Some(&json!(true)))
-            {
-                return;
-            }
+                .find(|minion| all.get(&minion.id) != Some(&json!(true)));
+            let Some(silent) = silent else { return };
             assert!(
                 Instant::now() < end,
-                "not everybody answers: {}",
-                ran.describe()
+                "{} does not answer: {}\nits log ends with:\n{}",
+                silent.id,
+                ran.describe(),
+                silent.tail()
             );
         }
     }
