@@ -2,6 +2,7 @@
 
 use super::cbc::{BLOCK, Cbc};
 use super::key_string::AES_LEN;
+use super::session_cipher::{HEAD, as_text};
 use super::{KeyString, constant_time_eq, rng};
 use aes::cipher::generic_array::GenericArray;
 use halite_wire::Value;
@@ -18,8 +19,6 @@ const MAC: usize = 32;
 const PREFIX: &[u8] = b"pickle::";
 /// Bytes of the nonce between the prefix and a document.
 const NONCE: usize = 32;
-/// Maximum number of bytes before a msgpack text.
-const HEAD: usize = 5;
 
 /// Why an envelope could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,12 +136,7 @@ impl Crypticle {
         let mut out = start_document(HEAD, len, nonce);
         write(&mut out)?;
         self.seal(&mut out, HEAD);
-        let mut head = Vec::with_capacity(HEAD);
-        msgpack::put_str_header(&mut head, out.len() - HEAD, Profile::Wire);
-        // Only short texts have a shorter head, and moving them is cheap.
-        out.drain(..HEAD - head.len());
-        out[..head.len()].copy_from_slice(&head);
-        Ok(out)
+        Ok(as_text(out))
     }
 
     /// Opens an envelope and decodes the document inside. Without the `pickle::` prefix the result is an empty map, as

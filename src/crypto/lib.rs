@@ -1,4 +1,4 @@
-//! Keys, signatures and envelopes: all cryptography of Salt's protocol.
+//! Keys, signatures and envelopes: all cryptography of Salt's protocol, and of the [handshake](noise) between halite peers.
 //!
 //! No IO except for random numbers. [`PrivateKey`] and [`PublicKey`] are RSA keys of the back end chosen at build time:
 //! the system's OpenSSL with the feature `openssl`, else the portable `rsa` crate. Both back ends give the same bytes.
@@ -7,9 +7,11 @@ mod algorithm;
 mod cbc;
 mod crypticle;
 mod error;
+mod gcm;
 pub mod hash;
 mod key;
 mod key_string;
+pub mod noise;
 mod padding;
 mod password;
 mod pem;
@@ -18,16 +20,19 @@ mod rng;
 #[cfg(feature = "openssl")]
 pub mod rsa_openssl;
 pub mod rsa_portable;
+mod session_cipher;
 
 pub use algorithm::{Encryption, Signing, UnsupportedAlgorithm};
 pub use crypticle::{Crypticle, CrypticleError};
 pub use error::{CryptoError, MAX_BITS, MIN_BITS};
+pub use gcm::Gcm;
 pub use hash::{HashType, Hasher, UnsupportedHash, finger, hex_by_name, hmac_hex, in_pairs};
 pub use key::{Backend, PrivateOps, PublicOps, RsaPrivate, RsaPublic};
 pub use key_string::KeyString;
 pub use password::Alphabet;
 pub use pem::clean_key;
 pub use rng::{fill_random, nonce, random_hex, random_uuid};
+pub use session_cipher::{CipherKind, SessionCipher};
 
 /// The RSA private key the program uses.
 #[cfg(feature = "openssl")]
