@@ -2,7 +2,8 @@
 
 use super::signin::MasterKey;
 use halite_config::MinionConfig;
-use halite_crypto::{PrivateKey, PublicKey};
+use halite_crypto::noise::{StaticKey, StaticPublic, public_from_text, public_to_text};
+use halite_crypto::{HashType, PrivateKey, PublicKey, finger};
 use halite_sys::daemon::{make_dir, write_atomic, write_new};
 use halite_sys::exit::ExitError;
 use std::io::ErrorKind;
@@ -96,6 +97,58 @@ pub fn pin(path: &Path, master: &MasterKey, replace: bool) -> Result<bool, ExitE
             Ok(true)
         }
     }
+}
+
+/// Reads the minion's static key for the handshake with a halite master; generates one if there is none.
+///
+/// # Errors
+/// The file cannot be used.
+pub fn own_noise_key(config: &MinionConfig) -> Result<StaticKey, ExitError> {
+    let path = config.noise_key();
+    if let Some(text) = read(&path)? {
+        return StaticKey::from_text(&text)
+            .map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())));
+    }
+    let key = StaticKey::generate();
+    write_atomic(&path, key.to_text().as_bytes(), 0o400)
+        .map_err(|e| ExitError::io("key", &path, &e))?;
+    Ok(key)
+}
+
+/// The file of the pinned static key of the master whose key is in `master_file`.
+pub fn noise_file(master_file: &Path) -> PathBuf {
+    master_file.with_extension("noise")
+}
+
+/// The static key of `master`, if it has been seen.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn pinned_noise(path: &Path, master: &MasterKey) -> Result<Option<StaticPublic>, ExitError> {
+    let Some(text) = read(path)? else {
+        return Ok(None);
+    };
+    let known = text
+        .split_once(' ')
+        .filter(|(of, _)| *of == of_master(master));
+    Ok(known.and_then(|(_, key)| public_from_text(key)))
+}
+
+/// Stores the static key of `master`: from now on, no other handshake is accepted from it.
+///
+/// # Errors
+/// The directory cannot be written.
+pub fn pin_noise(path: &Path, master: &MasterKey, key: &StaticPublic) -> Result<(), ExitError> {
+    if pinned_noise(path, master)?.as_ref() == Some(key) {
+        return Ok(());
+    }
+    let text = format!("{} {}\n", of_master(master), public_to_text(key));
+    write_atomic(path, text.as_bytes(), 0o644)
+        .map_err(|e| ExitError::io("master's static key", path, &e))
+}
+
+fn of_master(master: &MasterKey) -> String {
+    finger(&master.pem, HashType::Sha256)
 }
 
 /// The key that verifies masters' keys (`master_sign_key_name`), if its file exists.

@@ -180,6 +180,7 @@ impl JobCredentials {
 pub fn export(credentials: &Credentials) -> JobCredentials {
     JobCredentials(halite_wire::map! {
         "aes" => credentials.aes.as_str(), "session" => credentials.session.as_str(),
+        "cipher" => credentials.cipher.kind().enc(),
         "master" => credentials.master.pem.as_str(), "publish_url" => credentials.publish_url.as_str(),
         "request_url" => credentials.request_url.as_str(), "name" => credentials.name.as_str(),
     })

@@ -4,8 +4,8 @@
 //! minions of `halite-swarm`; others use [`request`](super::request).
 
 use halite_crypto::{
-    Crypticle, CrypticleError, Encryption, KeyString, PrivateKey, PublicKey, Signing,
-    constant_time_eq,
+    Crypticle, CrypticleError, Encryption, KeyString, PrivateKey, PublicKey, SessionCipher,
+    Signing, constant_time_eq,
 };
 use halite_wire::msgpack::{self, DecodeError, Profile};
 use halite_wire::{Map, Value};
@@ -66,15 +66,15 @@ impl std::error::Error for ReplyError {}
 
 /// Wraps an encrypted load in the envelope that the master expects.
 pub fn envelope(
-    session: &Crypticle,
+    session: &SessionCipher,
     id: &str,
     encryption: Encryption,
     signing: Signing,
     document: &[u8],
 ) -> Vec<u8> {
     let envelope = halite_wire::map! {
-        "enc" => "aes",
-        "load" => session.dumps_raw(document, None),
+        "enc" => session.kind().enc(),
+        "load" => session.seal_request(id, document),
         "version" => 3,
         "id" => id,
         "enc_algo" => encryption.to_string(),
@@ -87,11 +87,11 @@ pub fn envelope(
 ///
 /// # Errors
 /// See [`ReplyError`].
-pub fn open(session: &Crypticle, reply: &[u8], nonce: &str) -> Result<Value, ReplyError> {
+pub fn open(session: &SessionCipher, reply: &[u8], nonce: &str) -> Result<Value, ReplyError> {
     let value = msgpack::decode(reply).map_err(ReplyError::Decode)?;
     let sealed = value.as_bytes().ok_or(ReplyError::Clear)?;
     session
-        .loads(sealed, Some(nonce))
+        .open_reply(sealed, nonce)
         .map_err(|error| ReplyError::Sealed {
             error,
             text: match &value {
@@ -156,10 +156,18 @@ pub fn open_pillar(
     if !fresh {
         return invalid("the pillar is the reply to another request");
     }
-    match data.remove("pillar") {
-        Some(Value::Map(pillar)) => Ok(pillar),
+    pillar_of(data.remove("pillar").unwrap_or(true.into()))
+}
+
+/// The pillar in an authentic reply.
+///
+/// # Errors
+/// [`ReplyError::Pillar`] if it is none.
+pub fn pillar_of(reply: Value) -> Result<Map, ReplyError> {
+    match reply {
+        Value::Map(pillar) => Ok(pillar),
         // The master sends false if there is no pillar for this minion.
-        Some(other) if !other.truthy() => Ok(Map::new()),
-        _ => invalid("the pillar is not a map"),
+        other if !other.truthy() && !other.is_str("") => Ok(Map::new()),
+        _ => Err(ReplyError::Pillar("the pillar is not a map")),
     }
 }

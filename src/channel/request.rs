@@ -5,7 +5,7 @@
 use super::reply::{self, ReplyError};
 use super::session::Credentials;
 use super::signin::SignInConfig;
-use halite_crypto::Crypticle;
+use halite_crypto::{CipherKind, Crypticle};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 
@@ -34,7 +34,7 @@ pub fn seal(
     }
     let document = msgpack::encode_map(&load, Profile::Wire);
     reply::envelope(
-        &credentials.crypticle,
+        &credentials.cipher,
         &terms.id,
         terms.encryption,
         terms.signing,
@@ -60,7 +60,7 @@ pub fn claim(id: &str, tok: &[u8], publications: &Crypticle) -> Vec<u8> {
 /// # Errors
 /// The master does not have our session key (any more).
 pub fn open(credentials: &Credentials, answer: &[u8], nonce: &str) -> Result<Value, ReplyError> {
-    reply::open(&credentials.crypticle, answer, nonce)
+    reply::open(&credentials.cipher, answer, nonce)
 }
 
 /// Decrypts the reply to `_pillar`.
@@ -73,6 +73,9 @@ pub fn open_pillar(
     answer: &[u8],
     nonce: &str,
 ) -> Result<Map, ReplyError> {
+    if credentials.cipher.kind() == CipherKind::Gcm {
+        return reply::pillar_of(open(credentials, answer, nonce)?);
+    }
     reply::open_pillar(
         &terms.key,
         terms.encryption,
@@ -87,6 +90,7 @@ pub fn open_pillar(
 mod tests {
     use super::*;
     use crate::testing::{credentials, json, list, terms, text, unhex, value};
+    use halite_crypto::SessionCipher;
 
     #[test]
     fn requests_of_stock_are_ours() {
@@ -106,8 +110,7 @@ mod tests {
                 .unwrap();
             // Only the initialization vectors differ.
             let open = |m: &Map| {
-                credentials
-                    .crypticle
+                salt(&credentials)
                     .loads(m.bytes("load").unwrap(), None)
                     .unwrap()
             };
@@ -128,6 +131,13 @@ mod tests {
         assert!(seen >= 2);
     }
 
+    fn salt(credentials: &Credentials) -> &Crypticle {
+        match &credentials.cipher {
+            SessionCipher::Salt(crypticle) => crypticle,
+            SessionCipher::Gcm { .. } => panic!(),
+        }
+    }
+
     fn open_reply(credentials: &Credentials, reply: &[u8], nonce: &str) -> bool {
         super::open(credentials, reply, nonce).is_ok()
     }
@@ -142,8 +152,7 @@ mod tests {
             .into_map()
             .unwrap();
         let open = |m: &Map| {
-            credentials
-                .crypticle
+            salt(&credentials)
                 .loads(m.bytes("load").unwrap(), None)
                 .unwrap()
         };

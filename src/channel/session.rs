@@ -7,9 +7,12 @@ use super::interrupt::{Stop, Waker, WeakWaker};
 use super::keys;
 use super::master_search::{Action, Event, MasterOrder, MasterSearch, MasterType, Reason};
 use super::requester::{RequestResult, Requester};
-use super::signin::{MasterKey, Request, RetryOptions, SignInConfig, Verdict, verify};
+use super::signin::{
+    Accepted, Exchange, MasterKey, NextStep, NoiseIdentity, OTHER_MASTER, RetryOptions,
+    SignInConfig, Verdict,
+};
 use halite_config::MinionConfig;
-use halite_crypto::{Crypticle, KeyString, clean_key, fill_random, nonce};
+use halite_crypto::{CipherKind, KeyString, SessionCipher, clean_key, fill_random, nonce};
 use halite_sys::exit::ExitError;
 use halite_sys::log_limiter::LogLimiter;
 use halite_transport::sockets::{Context, tcp_url};
@@ -40,7 +43,7 @@ pub struct Credentials {
     /// Session key, for requests.
     pub session: KeyString,
     /// The cipher for the session key.
-    pub crypticle: Crypticle,
+    pub cipher: SessionCipher,
     /// The master's key.
     pub master: MasterKey,
     /// `tcp://` address of publications.
@@ -77,7 +80,7 @@ impl Credentials {
             aes: key("aes")?,
             next: None,
             rekeys: false,
-            crypticle: Crypticle::new(&session),
+            cipher: SessionCipher::new(CipherKind::of(packed.str("cipher")?), &session),
             session,
             master: MasterKey::parse(packed.str("master")?)?,
             publish_url: packed.str("publish_url")?.to_owned(),
@@ -319,13 +322,16 @@ impl Session {
                     let master = &self.masters[at];
                     let port = self.publish_port(accepted.publish_port);
                     let url = tcp_url(&master.host, master.port);
-                    log::info!("signed in at {url}");
+                    match accepted.cipher {
+                        CipherKind::Gcm => log::info!("signed in at {url}, with AES-256-GCM"),
+                        CipherKind::Salt => log::info!("signed in at {url}"),
+                    }
                     let generation = before.map_or(0, |b| b.generation) + 1;
                     return Ok(Some(Credentials {
                         generation,
                         signed_in: generation,
                         admitted,
-                        crypticle: Crypticle::new(&accepted.session),
+                        cipher: SessionCipher::new(accepted.cipher, &accepted.session),
                         aes: accepted.aes,
                         next: None,
                         rekeys: accepted.rekeys,
@@ -353,15 +359,17 @@ impl Session {
         let url = tcp_url(&master.host, master.port);
         requester.set_url(&url);
         let pinned = keys::pinned(&self.master_file)?;
-        let request = Request::new(&self.terms, pinned.as_ref(), &nonce());
-        Ok(Some(
-            match requester.request(&request.body, timeout, stop, None)? {
-                RequestResult::Bytes(bytes) => {
-                    let verdict = verify(&self.terms, pinned.as_ref(), &request, &bytes);
-                    self.keep_key(verdict, pinned.is_some(), |pinned| {
-                        verify(&self.terms, pinned, &request, &bytes)
-                    })?
-                }
+        let seen = match (&pinned, &self.terms.noise) {
+            (Some(master), Some(_)) => {
+                keys::pinned_noise(&keys::noise_file(&self.master_file), master)?
+            }
+            _ => None,
+        };
+        let begun = Exchange::begin(&self.terms, pinned.as_ref(), seen.as_ref(), &nonce());
+        let (mut exchange, mut body) = begun;
+        loop {
+            let reply = match requester.request(&body, timeout, stop, None)? {
+                RequestResult::Bytes(bytes) => bytes,
                 // A master that hangs up at once must not be asked again at once.
                 RequestResult::Lost if !stop.sleep(LOST_PAUSE) => return Ok(None),
                 RequestResult::Silence | RequestResult::Lost | RequestResult::Interrupted => {
@@ -372,36 +380,38 @@ impl Session {
                         ),
                         None => log::info!("no reply from the master at {url}"),
                     }
-                    Verdict::Silence
+                    return Ok(Some(Verdict::Silence));
                 }
                 RequestResult::Stopped => return Ok(None),
-            },
-        ))
+            };
+            match exchange.step(&self.terms, pinned.as_ref(), &reply) {
+                NextStep::Send(next, message) => (exchange, body) = (next, message),
+                NextStep::Done(Verdict::Accepted(accepted)) => {
+                    return self.keep_key(accepted, pinned.is_some()).map(Some);
+                }
+                NextStep::Done(verdict) => return Ok(Some(verdict)),
+            }
+        }
     }
 
-    /// Pins the key of a master at first contact, or if its new key is signed. If the connection to another
-    /// master was faster, the key pinned there is valid, and the reply is verified `again` against it.
-    fn keep_key(
-        &self,
-        verdict: Verdict,
-        instead: bool,
-        again: impl FnOnce(Option<&MasterKey>) -> Verdict,
-    ) -> Result<Verdict, ExitError> {
-        let Verdict::Accepted(accepted) = &verdict else {
-            return Ok(verdict);
-        };
-        if !accepted.pin || keys::pin(&self.master_file, &accepted.master, instead)? {
-            return Ok(verdict);
-        }
-        let kept = keys::pinned(&self.master_file)?;
-        match again(kept.as_ref()) {
-            // A signed key is valid in addition to the stored one.
-            Verdict::Accepted(accepted) if accepted.pin => {
-                keys::pin(&self.master_file, &accepted.master, true)?;
-                Ok(Verdict::Accepted(accepted))
+    /// Pins the keys of a master at first contact, or if its new key is signed. If the connection to another
+    /// master was faster, the key pinned there is valid, unless the new one is signed.
+    fn keep_key(&self, mut accepted: Box<Accepted>, instead: bool) -> Result<Verdict, ExitError> {
+        if accepted.pin && !keys::pin(&self.master_file, &accepted.master, instead)? {
+            let kept = keys::pinned(&self.master_file)?;
+            let same = kept.is_some_and(|kept| kept.pem == accepted.master.pem);
+            if !same && !self.terms.verify_master_sign {
+                return Ok(Verdict::Untrusted(OTHER_MASTER.to_owned()));
             }
-            verdict => Ok(verdict),
+            accepted.pin = !same;
+            if accepted.pin {
+                keys::pin(&self.master_file, &accepted.master, true)?;
+            }
         }
+        if let Some(key) = &accepted.noise {
+            keys::pin_noise(&keys::noise_file(&self.master_file), &accepted.master, key)?;
+        }
+        Ok(Verdict::Accepted(accepted))
     }
 
     /// Resolves the name each time, since addresses change.
@@ -487,6 +497,11 @@ fn terms(config: &MinionConfig, grains: &Map) -> Result<SignInConfig, ExitError>
         hash: config.hash_type.parse().map_err(|e| bad("hash_type", &e))?,
         token: KeyString::generate(),
         tok: OnceLock::new(),
+        noise: match config.handshake.as_str() {
+            "salt" => None,
+            _ => Some(NoiseIdentity::new(keys::own_noise_key(config)?)),
+        },
+        noise_only: config.handshake == "noise",
     })
 }
 

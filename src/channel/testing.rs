@@ -2,7 +2,7 @@
 
 use super::session::Credentials;
 use super::signin::{MasterKey, SignInConfig};
-use halite_crypto::{Crypticle, HashType, KeyString, PrivateKey, clean_key};
+use halite_crypto::{CipherKind, HashType, KeyString, PrivateKey, SessionCipher, clean_key};
 use halite_wire::{Map, Value};
 pub use serde_json::Value as Json;
 use std::sync::OnceLock;
@@ -77,6 +77,8 @@ pub fn terms() -> SignInConfig {
         hash: HashType::Sha256,
         token: KeyString::from_text(text(&json("auth-3008")["minion_token"])).unwrap(),
         tok: OnceLock::new(),
+        noise: None,
+        noise_only: false,
     }
 }
 
@@ -91,7 +93,7 @@ pub fn credentials() -> Credentials {
         next: None,
         rekeys: false,
         aes: KeyString::from_text(text(&keys["aes_key_string"])).unwrap(),
-        crypticle: Crypticle::new(&session),
+        cipher: SessionCipher::new(CipherKind::Salt, &session),
         session,
         master: master(),
         publish_url: "tcp://127.0.0.1:4505".into(),

@@ -185,6 +185,9 @@ options! {
         encryption_algorithm: String = "OAEP-SHA1";
         /// Signature algorithm for messages: `PKCS1v15-SHA1` or `PKCS1v15-SHA224`.
         signing_algorithm: String = "PKCS1v15-SHA1";
+        /// How to sign in: `auto` with halite's handshake and AES-256-GCM where the master is halite's, else as Salt does, but
+        /// never again as Salt at a master that once had it; `noise` with halite's only; `salt` as Salt does.
+        handshake: String = "auto";
         /// Grains sent with the sign-in; the master may accept the key by them.
         autosign_grains: Vec<String> = "[]";
         /// Allow keys and key directories to be readable by the group.
@@ -453,6 +456,7 @@ impl MinionConfig {
             &c.encryption_algorithm,
             &["OAEP-SHA1", "OAEP-SHA224"],
         )?;
+        checks.one_of("handshake", &c.handshake, &["auto", "noise", "salt"])?;
         checks.one_of("file_client", &c.file_client, &["remote", "local"])?;
         checks.one_of(
             "master_type",

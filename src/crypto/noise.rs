@@ -63,6 +63,11 @@ pub fn statement(signer: Signer, key: &StaticPublic) -> Vec<u8> {
     [who.as_bytes(), key].concat()
 }
 
+/// The prologue of a handshake: version and the minion's id, so that a message for one id cannot be used for another.
+pub fn prologue(id: &str) -> Vec<u8> {
+    [b"halite 1\0", id.as_bytes()].concat()
+}
+
 /// A static key pair. Wiped when dropped, prints as `***`.
 #[derive(Clone)]
 pub struct StaticKey {
@@ -116,7 +121,7 @@ impl fmt::Debug for StaticKey {
     }
 }
 
-/// A public static key from its base64, or from 32 bytes.
+/// A public static key from its base64.
 pub fn public_from_text(text: &str) -> Option<StaticPublic> {
     STANDARD.decode(text.trim()).ok()?.try_into().ok()
 }

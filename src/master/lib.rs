@@ -33,6 +33,7 @@ pub use reqserver::EXIT_BIND;
 pub use supervisor::{CONFIG_DIR, LOG_LEVEL, chown_logs, hand_over, supervise};
 
 use halite_config::MasterConfig;
+use halite_crypto::noise::StaticKey;
 use halite_crypto::{PrivateKey, clean_key};
 use halite_sys::daemon::write_atomic;
 use halite_sys::exit::ExitError;
@@ -63,6 +64,23 @@ pub(crate) fn load_or_create_key(path: &Path, bits: usize) -> Result<PrivateKey,
     let public = clean_key(&key.public().to_pem());
     write_atomic(&path.with_extension("pub"), public.as_bytes(), 0o644)?;
     Ok(key)
+}
+
+/// The master's static key for the handshake of halite's minions.
+pub(crate) fn noise_key(config: &MasterConfig) -> Result<StaticKey, ExitError> {
+    let path = config.noise_key();
+    let failed = |e: &dyn std::fmt::Display| ExitError::new(1, format!("{}: {e}", path.display()));
+    let text = std::fs::read_to_string(&path).map(Zeroizing::new);
+    StaticKey::from_text(&text.map_err(|e| failed(&e))?).map_err(|e| failed(&e))
+}
+
+/// Creates that key if there is none.
+pub(crate) fn create_noise_key(config: &MasterConfig) -> Result<(), ExitError> {
+    let path = config.noise_key();
+    if !path.exists() {
+        write_atomic(&path, StaticKey::generate().to_text().as_bytes(), 0o400)?;
+    }
+    Ok(())
 }
 
 /// Runs one role other than the supervisor, by the name in its environment.

@@ -122,6 +122,7 @@ fn in_child(work: impl FnOnce() -> Result<(), ExitError>) -> Result<(), ExitErro
 fn make_keys(config: &MasterConfig, starter: &str, shared: &SharedSecret) -> Result<(), ExitError> {
     super::access::local::create_key_files(config, starter)?;
     super::load_or_create_key(&config.master_key(), config.keysize as usize)?;
+    super::create_noise_key(config)?;
     shared.store_key(KeyString::generate().as_str())?;
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::minions::{DataPart, DataVersion, MinionCache, MinionData, check_size}
 use crate::records::{JobOwners, RotationRequests, Syndics};
 use crate::sessions::SessionStore;
 use crate::tokens::{Token, TokenStore, is_token};
-use halite_crypto::{KeyString, clean_key, random_hex};
+use halite_crypto::{CipherKind, KeyString, clean_key, random_hex};
 use halite_wire::Map;
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::msgpack::{self, Profile};
@@ -136,25 +136,33 @@ impl KeyStore for MemoryKeys {
 }
 
 #[derive(Default)]
-struct MemorySessions(Mutex<BTreeMap<MinionId, KeyString>>);
+struct MemorySessions(Mutex<BTreeMap<(MinionId, bool), KeyString>>);
+
+fn session(kind: CipherKind, id: &MinionId) -> (MinionId, bool) {
+    (id.clone(), kind == CipherKind::Gcm)
+}
 
 impl SessionStore for MemorySessions {
     fn prepare(&self) -> io::Result<()> {
         Ok(())
     }
 
-    fn get(&self, id: &MinionId) -> io::Result<Option<KeyString>> {
-        Ok(lock(&self.0).get(id).cloned())
+    fn get(&self, kind: CipherKind, id: &MinionId) -> io::Result<Option<KeyString>> {
+        Ok(lock(&self.0).get(&session(kind, id)).cloned())
     }
 
-    fn get_or_create(&self, id: &MinionId) -> io::Result<KeyString> {
+    fn get_or_create(&self, kind: CipherKind, id: &MinionId) -> io::Result<KeyString> {
         let mut all = lock(&self.0);
-        let key = all.entry(id.clone()).or_insert_with(KeyString::generate);
+        let key = all
+            .entry(session(kind, id))
+            .or_insert_with(KeyString::generate);
         Ok(key.clone())
     }
 
     fn remove(&self, id: &MinionId) -> io::Result<()> {
-        lock(&self.0).remove(id);
+        for kind in [CipherKind::Salt, CipherKind::Gcm] {
+            lock(&self.0).remove(&session(kind, id));
+        }
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
-//! Session keys of minions, created at sign-in and kept across restarts (reference `salt-protocol.md` 4.3).
+//! Session keys of minions, created at sign-in and kept across restarts (reference `salt-protocol.md` 4.3). A minion can have
+//! one of each kind: a key that was sent by Salt's sign-in is never used for AES-256-GCM.
 
-use halite_crypto::KeyString;
+use halite_crypto::{CipherKind, KeyString};
 use halite_wire::ids::MinionId;
 use std::io;
 
@@ -10,12 +11,12 @@ pub trait SessionStore: Send + Sync {
     fn prepare(&self) -> io::Result<()>;
 
     /// The key of `id`; `None` if there is none, or it has expired.
-    fn get(&self, id: &MinionId) -> io::Result<Option<KeyString>>;
+    fn get(&self, kind: CipherKind, id: &MinionId) -> io::Result<Option<KeyString>>;
 
     /// The key of `id`, created now if there is none or it has expired. Processes that call this at the same time get
     /// the same key.
-    fn get_or_create(&self, id: &MinionId) -> io::Result<KeyString>;
+    fn get_or_create(&self, kind: CipherKind, id: &MinionId) -> io::Result<KeyString>;
 
-    /// Removes the key of `id`.
+    /// Removes the keys of `id`.
     fn remove(&self, id: &MinionId) -> io::Result<()>;
 }

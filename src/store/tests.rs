@@ -5,6 +5,7 @@ use crate::minions::{DataPart, MAX_GRAINS, MinionInventory};
 use crate::tokens::Token;
 use crate::{Stores, memory};
 use halite_config::MasterConfig;
+use halite_crypto::CipherKind;
 use halite_crypto::PrivateKey;
 use halite_target::Target;
 use halite_wire::ids::{Jid, MinionId};
@@ -71,12 +72,16 @@ fn keys_have_states_and_versions() {
 fn sessions_are_kept() {
     each(|stores| {
         let (sessions, a) = (&stores.sessions, id("a"));
-        assert!(sessions.get(&a).unwrap().is_none());
-        let key = sessions.get_or_create(&a).unwrap();
-        assert!(sessions.get_or_create(&a).unwrap() == key);
+        let kinds = [CipherKind::Salt, CipherKind::Gcm];
+        let none = |kind| sessions.get(kind, &a).unwrap().is_none();
+        assert!(kinds.into_iter().all(none));
+        let keys = kinds.map(|kind| sessions.get_or_create(kind, &a).unwrap());
+        assert!(keys[0] != keys[1]);
+        let again = kinds.map(|kind| sessions.get_or_create(kind, &a).unwrap());
+        assert!(again == keys);
         sessions.remove(&a).unwrap();
         sessions.remove(&a).unwrap();
-        assert!(sessions.get(&a).unwrap().is_none());
+        assert!(kinds.into_iter().all(none));
     });
 }
 

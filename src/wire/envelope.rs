@@ -24,6 +24,8 @@ pub enum Body<'a> {
     },
     /// Any other `enc`, which Salt treats as `aes`.
     Sealed {
+        /// How it is encrypted.
+        enc: &'a str,
         /// The plaintext id: selects the session key, proves nothing.
         id: Option<&'a str>,
         /// Crypticle output.
@@ -108,6 +110,7 @@ impl<'a> Envelope<'a> {
                 return Err(Refusal::BadLoad);
             };
             Body::Sealed {
+                enc,
                 id,
                 load,
                 enc_algo,

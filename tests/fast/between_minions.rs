@@ -26,7 +26,7 @@ fn ask(master: &Master, body: &[u8]) -> Vec<u8> {
 impl<'a> Peer<'a> {
     fn sign_in(master: &'a Master, id: &str) -> Peer<'a> {
         let keys = keys("minion");
-        let (sign_in, request) = SignIn::begin(id, &keys, None);
+        let (sign_in, request) = SignIn::begin(id, &keys, None, None);
         let session = sign_in.finish(None, &ask(master, &request)).unwrap();
         Peer {
             master,

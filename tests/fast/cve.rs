@@ -72,7 +72,7 @@ fn ask_clear(master: &Master, load: Map) -> Value {
 impl<'a> Peer<'a> {
     fn sign_in(master: &'a Master, id: &'a str) -> Peer<'a> {
         let keys = keys("minion");
-        let (sign_in, request) = SignIn::begin(id, &keys, None);
+        let (sign_in, request) = SignIn::begin(id, &keys, None, None);
         let session = sign_in.finish(None, &ask(master, &request)).unwrap();
         Peer {
             master,

@@ -30,6 +30,8 @@ fn accepted() -> Verdict {
         publish_port: 4505,
         master: keys.master,
         pin: false,
+        cipher: Default::default(),
+        noise: None,
         rekeys: false,
     }))
 }

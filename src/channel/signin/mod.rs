@@ -2,22 +2,27 @@
 //!
 //! No IO. [`Request::new`] builds the request, [`verify`] verifies the reply
 //! (`salt/crypt.py AsyncAuth.minion_sign_in_payload`, `handle_signin_response`; reference
-//! `salt-protocol.md` 3), [`RetryPolicy`] decides whether and when to try again.
+//! `salt-protocol.md` 3), [`RetryPolicy`] decides whether and when to try again. [`Exchange`] does this or, with a halite
+//! master, the handshake between halite peers.
 //!
 //! Unlike in stock, a master's key is pinned only after everything else in the reply has
 //! been verified: a refused reply changes nothing.
 
-use halite_config::MinionConfig;
+use halite_crypto::noise::{Signer, StaticKey, StaticPublic, statement};
 use halite_crypto::{
-    Encryption, HashType, KeyString, PrivateKey, PublicKey, Signing, clean_key, constant_time_eq,
-    finger,
+    CipherKind, Encryption, HashType, KeyString, PrivateKey, PublicKey, Signing, clean_key,
+    constant_time_eq, finger,
 };
-use halite_sys::exit::ExitError;
 use halite_wire::budget::Budget;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::sync::OnceLock;
-use std::time::Duration;
+
+mod exchange;
+mod retry;
+
+pub use exchange::{Exchange, NextStep, SeenKey};
+pub use retry::{RetryOptions, RetryPolicy, Step};
 
 /// Exit status when the master rejected the key (`EX_NOPERM`).
 pub const EXIT_REJECTED: i32 = 77;
@@ -52,12 +57,58 @@ pub struct SignInConfig {
     pub token: KeyString,
     /// `tok` of every request, computed once.
     pub tok: OnceLock<Vec<u8>>,
+    /// For the handshake with a halite master; `None` to sign in as Salt does (`handshake: salt`).
+    pub noise: Option<NoiseIdentity>,
+    /// Whether that handshake is the only one to be used (`handshake: noise`).
+    pub noise_only: bool,
 }
 
 impl SignInConfig {
+    /// The signature by which our RSA key certifies our static key, computed once.
+    fn certificate<'a>(&self, noise: &'a NoiseIdentity) -> &'a [u8] {
+        noise.signature.get_or_init(|| {
+            let statement = statement(Signer::Minion, noise.key.public());
+            self.key.sign(NOISE_SIGNING, &statement)
+        })
+    }
+
     /// Proves in each request that we hold our private key (reference 6.2).
     pub fn tok(&self) -> &[u8] {
         self.tok.get_or_init(|| self.key.x931_sign(b"salt"))
+    }
+}
+
+/// Why a master with another key than the pinned one is not trusted.
+pub(super) const OTHER_MASTER: &str =
+    "the master's key has changed; if that is right, remove minion_master.pub from pki_dir";
+
+/// The algorithm of the signatures of static keys.
+const NOISE_SIGNING: Signing = Signing::Pkcs1v15Sha224;
+
+/// What a minion needs for the handshake with a halite master.
+#[derive(Clone, Debug)]
+pub struct NoiseIdentity {
+    /// Its static key.
+    pub key: StaticKey,
+    signature: OnceLock<Vec<u8>>,
+}
+
+impl NoiseIdentity {
+    /// An identity with this static key.
+    pub fn new(key: StaticKey) -> NoiseIdentity {
+        NoiseIdentity {
+            key,
+            signature: OnceLock::new(),
+        }
+    }
+
+    /// An identity with this static key, certified at once.
+    pub fn certified(key: StaticKey, by: &PrivateKey) -> NoiseIdentity {
+        let statement = statement(Signer::Minion, key.public());
+        NoiseIdentity {
+            key,
+            signature: by.sign(NOISE_SIGNING, &statement).into(),
+        }
     }
 }
 
@@ -107,13 +158,20 @@ impl Request {
             load.set("token", token);
         }
         load.set("pub", terms.public.as_str());
-        let envelope = halite_wire::map! {"enc" => "clear", "load" => load, "version" => 3};
+        if terms.noise.is_some() {
+            load.set("noise", "");
+        }
         Request {
-            body: msgpack::encode_map(&envelope, Profile::Wire),
+            body: clear(load),
             nonce: nonce.to_owned(),
             has_token,
         }
     }
+}
+
+fn clear(load: Map) -> Vec<u8> {
+    let envelope = halite_wire::map! {"enc" => "clear", "load" => load, "version" => 3};
+    msgpack::encode_map(&envelope, Profile::Wire)
 }
 
 /// The result of a successful sign-in.
@@ -131,6 +189,10 @@ pub struct Accepted {
     pub pin: bool,
     /// Whether the master provides new publication keys under the session key (`_aes_keys`, halite's only).
     pub rekeys: bool,
+    /// What the session key is for.
+    pub cipher: CipherKind,
+    /// The static key by which the master proved itself.
+    pub noise: Option<StaticPublic>,
 }
 
 /// The result of a sign-in request.
@@ -209,79 +271,16 @@ impl SignInReply<'_> {
                 self.check_wrapper(master)?;
             }
             self.check_nonce()?;
-            return Ok(self.refusal());
+            return Ok(refusal(self.inner));
         }
-        let (master, pin) = self.master()?;
+        let (master, pin) = trusted_master(self.terms, self.pinned, self.inner)?;
         self.check_wrapper(&master)?;
         self.check_nonce()?;
         let accepted = self.keys(master, pin)?;
-        let finger = finger(&accepted.master.pem, self.terms.hash);
-        if !self.terms.master_finger.is_empty() && finger != self.terms.master_finger {
-            return Ok(Verdict::WrongFinger(finger));
+        if let Some(wrong) = wrong_finger(self.terms, &accepted.master) {
+            return Ok(wrong);
         }
         Ok(Verdict::Accepted(Box::new(accepted)))
-    }
-
-    fn refusal(&self) -> Verdict {
-        match self.inner.get("ret") {
-            None => Verdict::Unreadable,
-            Some(v) if v.is_str("full") => Verdict::Full,
-            Some(v) if v.truthy() => Verdict::Pending,
-            Some(_) => Verdict::Rejected,
-        }
-    }
-
-    /// The master's key, and whether it must be pinned (`AsyncAuth.verify_master`).
-    fn master(&self) -> Result<(MasterKey, bool), &'static str> {
-        let terms = self.terms;
-        let text = self.inner.str("pub_key").unwrap_or_default();
-        let master = MasterKey::parse(text).ok_or("the master's public key cannot be read")?;
-        match (self.inner.contains("pub_sig"), terms.verify_master_sign) {
-            (true, false) => {
-                return Err(
-                    "the master sent a signature of its public key; set verify_master_pubkey_sign here, \
-                            or turn master_sign_pubkey off there",
-                );
-            }
-            (false, true) => {
-                return Err(
-                    "the master sent no signature of its public key; turn verify_master_pubkey_sign off \
-                            here, or set master_sign_pubkey there",
-                );
-            }
-            _ => {}
-        }
-        let known = self.pinned.is_some_and(|p| p.pem == master.pem);
-        if terms.verify_master_sign && (!known || terms.always_verify) {
-            self.check_master_signature(text)?;
-            return Ok((master, !known));
-        }
-        if self.pinned.is_some() && !known {
-            return Err(
-                "the master's key has changed; if that is right, remove minion_master.pub from pki_dir",
-            );
-        }
-        Ok((master, !known))
-    }
-
-    fn check_master_signature(&self, text: &str) -> Result<(), &'static str> {
-        use base64::Engine;
-        let signer = self.terms.signer.as_ref().ok_or(
-            "the key that verifies masters (master_sign_key_name) is not in pki_dir; copy it there",
-        )?;
-        let packed: String = self
-            .inner
-            .str("pub_sig")
-            .unwrap_or_default()
-            .split_whitespace()
-            .collect();
-        let signature = base64::engine::general_purpose::STANDARD
-            .decode(packed)
-            .unwrap_or_default();
-        if signer.verify(self.terms.signing, text.as_bytes(), &signature) {
-            return Ok(());
-        }
-        Err("the signature of the master's public key does not match")
     }
 
     fn check_wrapper(&self, master: &MasterKey) -> Result<(), &'static str> {
@@ -324,6 +323,8 @@ impl SignInReply<'_> {
             publish_port: port.ok_or("the answer has no publish port")?,
             master,
             pin,
+            cipher: CipherKind::Salt,
+            noise: None,
         })
     }
 
@@ -333,6 +334,79 @@ impl SignInReply<'_> {
             .and_then(|data| self.terms.key.decrypt(self.terms.encryption, data).ok())
             .ok_or("a key in the answer was not encrypted for us")
     }
+}
+
+fn refusal(reply: &Map) -> Verdict {
+    match reply.get("ret") {
+        None => Verdict::Unreadable,
+        Some(v) if v.is_str("full") => Verdict::Full,
+        Some(v) if v.truthy() => Verdict::Pending,
+        Some(_) => Verdict::Rejected,
+    }
+}
+
+/// The verdict if `master_finger` is set and the master has another fingerprint.
+fn wrong_finger(terms: &SignInConfig, master: &MasterKey) -> Option<Verdict> {
+    let finger = finger(&master.pem, terms.hash);
+    let wrong = !terms.master_finger.is_empty() && finger != terms.master_finger;
+    wrong.then_some(Verdict::WrongFinger(finger))
+}
+
+/// The master's key in a reply, and whether it must be pinned (`AsyncAuth.verify_master`).
+fn trusted_master(
+    terms: &SignInConfig,
+    pinned: Option<&MasterKey>,
+    reply: &Map,
+) -> Result<(MasterKey, bool), &'static str> {
+    let text = reply.str("pub_key").unwrap_or_default();
+    let master = MasterKey::parse(text).ok_or("the master's public key cannot be read")?;
+    match (reply.contains("pub_sig"), terms.verify_master_sign) {
+        (true, false) => {
+            return Err(
+                "the master sent a signature of its public key; set verify_master_pubkey_sign here, \
+                            or turn master_sign_pubkey off there",
+            );
+        }
+        (false, true) => {
+            return Err(
+                "the master sent no signature of its public key; turn verify_master_pubkey_sign off \
+                            here, or set master_sign_pubkey there",
+            );
+        }
+        _ => {}
+    }
+    let known = pinned.is_some_and(|p| p.pem == master.pem);
+    if terms.verify_master_sign && (!known || terms.always_verify) {
+        check_master_signature(terms, reply, text)?;
+        return Ok((master, !known));
+    }
+    if pinned.is_some() && !known {
+        return Err(OTHER_MASTER);
+    }
+    Ok((master, !known))
+}
+
+fn check_master_signature(
+    terms: &SignInConfig,
+    reply: &Map,
+    text: &str,
+) -> Result<(), &'static str> {
+    use base64::Engine;
+    let signer = terms.signer.as_ref().ok_or(
+        "the key that verifies masters (master_sign_key_name) is not in pki_dir; copy it there",
+    )?;
+    let packed: String = reply
+        .str("pub_sig")
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    let signature = base64::engine::general_purpose::STANDARD
+        .decode(packed)
+        .unwrap_or_default();
+    if signer.verify(terms.signing, text.as_bytes(), &signature) {
+        return Ok(());
+    }
+    Err("the signature of the master's public key does not match")
 }
 
 /// A publication key, if `sig` is the master's signature of its digest (reference 3.4).
@@ -353,224 +427,6 @@ fn key_string(bytes: &[u8]) -> Result<KeyString, &'static str> {
         .ok()
         .and_then(|text| KeyString::from_text(text).ok())
         .ok_or("a key in the answer is not a valid key")
-}
-
-/// The options that control further attempts.
-#[derive(Clone, Debug)]
-pub struct RetryOptions {
-    /// `auth_timeout`.
-    pub timeout: Duration,
-    /// `auth_tries`: attempts without a reply that make a failed round.
-    pub tries: u32,
-    /// `auth_retries`: failed rounds allowed; 0 is no limit.
-    pub retries: u32,
-    /// `acceptance_wait_time`.
-    pub wait: Duration,
-    /// `acceptance_wait_time_max`.
-    pub wait_max: Duration,
-    /// `rejected_retry`.
-    pub rejected_retry: bool,
-    /// `random_reauth_delay`.
-    pub delay: Duration,
-    /// For commands, which have a user waiting: try again only if there was no reply.
-    pub once: bool,
-    /// `auth_safemode`: if there is no reply, wait as for a key that is not accepted yet.
-    pub safemode: bool,
-    /// `retry_dns`; zero is a single attempt to resolve a name.
-    pub retry_dns: Duration,
-    /// `retry_dns_count`: attempts after the first; `None` is no limit.
-    pub retry_dns_count: Option<u32>,
-    /// `master_tries`: passes through a list of masters before an error is logged; below 1 is no limit.
-    pub master_tries: i32,
-}
-
-impl RetryOptions {
-    /// As configured, for the daemon.
-    pub fn of(config: &MinionConfig) -> RetryOptions {
-        let secs = Duration::from_secs;
-        RetryOptions {
-            timeout: secs(config.auth_timeout.max(1)),
-            tries: config.auth_tries.max(1),
-            retries: config.auth_retries,
-            wait: secs(config.acceptance_wait_time),
-            wait_max: secs(config.acceptance_wait_time_max),
-            rejected_retry: config.rejected_retry,
-            delay: secs(config.random_reauth_delay),
-            once: false,
-            safemode: config.auth_safemode,
-            retry_dns: secs(config.retry_dns),
-            retry_dns_count: config.retry_dns_count,
-            master_tries: config.master_tries,
-        }
-    }
-}
-
-/// What to do after an attempt.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Step {
-    /// Use the keys.
-    Done(Box<Accepted>),
-    /// Try again after this wait, which the caller lengthens by a random part.
-    Again(Duration),
-    /// Try again after a random fraction of this.
-    Scattered(Duration),
-    /// Give up; the exit status is that of stock.
-    Fail(ExitError),
-}
-
-/// Attempts at one sign-in. Without `auth_retries`, there is no limit on the wait for acceptance, for a slot
-/// or for a master that is down.
-#[derive(Clone, Debug)]
-pub struct RetryPolicy {
-    policy: RetryOptions,
-    id: String,
-    wait: Duration,
-    silent: u32,
-    rounds: u32,
-}
-
-impl RetryPolicy {
-    /// Before the first attempt.
-    pub fn new(policy: RetryOptions, id: &str) -> RetryPolicy {
-        RetryPolicy {
-            wait: policy.wait,
-            policy,
-            id: id.to_owned(),
-            silent: 0,
-            rounds: 0,
-        }
-    }
-
-    /// The minion id.
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// How long to wait for a reply.
-    pub fn timeout(&self) -> Duration {
-        self.policy.timeout
-    }
-
-    /// The next step.
-    pub fn after(&mut self, verdict: Verdict) -> Step {
-        let id = &self.id;
-        match verdict {
-            Verdict::Accepted(accepted) => Step::Done(accepted),
-            Verdict::Silence => self.silence(),
-            Verdict::Pending if self.policy.once => fail(
-                2,
-                "Minion failed to authenticate with the master, has the minion key been accepted?"
-                    .into(),
-            ),
-            Verdict::Pending => {
-                log::warn!(
-                    "the master keeps the key of {id} until somebody accepts it (`halite-key -a {id}` or `salt-key -a {id}` there)"
-                );
-                self.grown()
-            }
-            Verdict::Rejected if self.policy.rejected_retry && !self.policy.once => {
-                log::error!(
-                    "the master has rejected the key of {id}; `halite-key -d {id}` or `salt-key -d {id}` there lets it in again"
-                );
-                self.grown()
-            }
-            Verdict::Rejected => fail(
-                EXIT_REJECTED,
-                format!(
-                    "the master has rejected the key of {id}, or has another key under that name; delete that key on \
-                     the master (`halite-key -d {id}` or `salt-key -d {id}`) and start this minion again"
-                ),
-            ),
-            Verdict::Full if self.policy.once => fail(
-                1,
-                "the master has as many minions as max_minions allows".into(),
-            ),
-            Verdict::Full => {
-                log::error!("the master has as many minions as its option max_minions allows");
-                self.again(self.policy.delay.max(self.policy.wait))
-            }
-            Verdict::BadAlgorithm(option) => fail(
-                1,
-                format!(
-                    "the master does not support the algorithm in the option {option}; choose one that it supports"
-                ),
-            ),
-            Verdict::WrongFinger(finger) => fail(
-                EXIT_FINGER,
-                format!(
-                    "the master's key has the fingerprint {finger} and not the one in the option master_finger: either \
-                     the option is out of date or this is not your master"
-                ),
-            ),
-            Verdict::Untrusted(why) => self.untrusted(&why),
-            Verdict::Unreadable => self.untrusted("the reply is not a reply to a sign-in"),
-        }
-    }
-
-    /// Stock gives up the attempt and restarts the whole minion after `random_reauth_delay`.
-    fn untrusted(&mut self, why: &str) -> Step {
-        let message = format!(
-            "the reply to the sign-in of {} is not acceptable: {why}",
-            self.id
-        );
-        if self.policy.once {
-            return fail(1, message);
-        }
-        log::error!("{message}");
-        self.again(self.policy.delay.max(Duration::from_secs(1)))
-    }
-
-    fn silence(&mut self) -> Step {
-        self.silent += 1;
-        if self.silent < self.policy.tries {
-            if self.policy.once {
-                return Step::Again(Duration::ZERO);
-            }
-            // A short delay at first, in case the master was only slow; then spread out more and more, in case many
-            // minions ask at once.
-            let bound = Duration::from_secs(1 << (self.silent - 1).min(16));
-            return Step::Scattered(self.policy.delay.min(bound));
-        }
-        self.silent = 0;
-        let message = "Attempt to authenticate with the salt master failed with timeout error";
-        if self.policy.once {
-            return fail(1, message.into());
-        }
-        log::error!("{message}; the minion will keep trying");
-        if self.policy.safemode {
-            return self.grown();
-        }
-        self.again(self.policy.delay)
-    }
-
-    /// A wait for the operator; it grows with each call up to `acceptance_wait_time_max`.
-    fn grown(&mut self) -> Step {
-        let wait = self.wait;
-        let step = self.again(wait);
-        if self.wait < self.policy.wait_max {
-            self.wait = (self.wait + self.wait).min(self.policy.wait_max);
-        }
-        step
-    }
-
-    fn again(&mut self, wait: Duration) -> Step {
-        self.silent = 0;
-        self.rounds += 1;
-        if self.policy.retries > 0 && self.rounds >= self.policy.retries {
-            return fail(
-                1,
-                format!(
-                    "Failed to authenticate with the master after {} attempts",
-                    self.rounds
-                ),
-            );
-        }
-        Step::Again(wait)
-    }
-}
-
-fn fail(status: i32, message: String) -> Step {
-    Step::Fail(ExitError::new(status, message))
 }
 
 #[cfg(test)]

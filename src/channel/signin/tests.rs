@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::{Json, json, list, master, private, terms, text, unhex, value};
+use std::time::Duration;
 
 const NONCE: &str = "0123456789abcdef0123456789abcdef";
 

@@ -31,7 +31,14 @@ pub(super) fn keys(options: &SwarmArgs) -> io::Result<Vec<MinionKeys>> {
         make_dir(dir, 0o700)?;
     }
     (0..count)
-        .map(|n| one_key(options.keys.as_deref(), n))
+        .map(|n| {
+            let keys = one_key(options.keys.as_deref(), n)?;
+            Ok(if options.noise {
+                keys.with_noise()
+            } else {
+                keys
+            })
+        })
         .collect()
 }
 

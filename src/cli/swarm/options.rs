@@ -60,6 +60,10 @@ pub(super) struct SwarmArgs {
     #[arg(long, value_name = "PORT")]
     pub publish_port: Option<u16>,
 
+    /// Sign in as halite's minions do, with AES-256-GCM afterwards; the master must be halite's
+    #[arg(long)]
+    pub noise: bool,
+
     /// Number of minions; each needs two open files and about 20 kB
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub minions: usize,

@@ -7,6 +7,7 @@ use super::work::events::Events;
 use super::work::files::Fetch;
 use super::work::pillar::Pillars;
 use halite_channel::signin::MasterKey;
+use halite_crypto::noise::StaticPublic;
 use halite_transport::client::Connection;
 use halite_wire::Map;
 use std::collections::VecDeque;
@@ -92,6 +93,8 @@ pub(super) struct Minion {
     pub id: String,
     pub keys: Arc<MinionKeys>,
     pub pinned: Option<Arc<MasterKey>>,
+    /// The master's static key, for sign-ins as halite's minions do.
+    pub noise: Option<StaticPublic>,
     pub session: Option<Session>,
     pub req: Option<Connection>,
     pub sub: Option<Connection>,
@@ -131,6 +134,7 @@ impl Minion {
             id: options.id(number),
             keys: options.keys[number % options.keys.len()].clone(),
             pinned: None,
+            noise: None,
             session: None,
             req: None,
             sub: None,

@@ -1,15 +1,18 @@
 //! Sign-in and encrypted messages of a simulated minion: bytes in, bytes out, no IO.
 //!
-//! The checks are those of real minions ([`signin`] and [`reply`]). Publications are decrypted here, since one
+//! The checks are those of real minions ([`halite_channel::signin`] and [`reply`]). Publications are decrypted here, since one
 //! decryption serves all minions of a thread; signatures are verified if present (reference `salt-protocol.md`
 //! 5.1).
 
 use halite_channel::reply::{self, ReplyError};
 use halite_channel::request;
-use halite_channel::signin::{self, MasterKey, SignInConfig, Verdict};
+use halite_channel::signin::{
+    Exchange, MasterKey, NextStep, NoiseIdentity, SeenKey, SignInConfig, Verdict,
+};
+use halite_crypto::noise::{StaticKey, StaticPublic};
 use halite_crypto::{
-    Crypticle, CrypticleError, Encryption, HashType, KeyString, PrivateKey, Signing, clean_key,
-    nonce,
+    CipherKind, Crypticle, CrypticleError, Encryption, HashType, KeyString, PrivateKey,
+    SessionCipher, Signing, clean_key, nonce,
 };
 use halite_sys::time::unix_now_i64;
 use halite_wire::msgpack::{self, Profile};
@@ -26,6 +29,7 @@ pub struct MinionKeys {
     private: PrivateKey,
     public: String,
     token: Vec<u8>,
+    noise: Option<NoiseIdentity>,
 }
 
 impl MinionKeys {
@@ -35,6 +39,16 @@ impl MinionKeys {
             public: clean_key(&private.public().to_pem()),
             token: private.x931_sign(b"salt"),
             private,
+            noise: None,
+        }
+    }
+
+    /// Signs in as halite's minions do, at a halite master.
+    pub fn with_noise(self) -> MinionKeys {
+        let noise = NoiseIdentity::certified(StaticKey::generate(), &self.private);
+        MinionKeys {
+            noise: Some(noise),
+            ..self
         }
     }
 
@@ -64,6 +78,8 @@ impl MinionKeys {
             hash: HashType::Sha256,
             token: KeyString::generate(),
             tok: self.token.clone().into(),
+            noise: self.noise.clone(),
+            noise_only: self.noise.is_some(),
         }
     }
 }
@@ -116,41 +132,76 @@ impl From<ReplyError> for SessionError {
 /// A sign-in in progress.
 pub struct SignIn {
     terms: SignInConfig,
-    request: signin::Request,
+    exchange: Exchange,
+}
+
+/// What follows a reply to a sign-in.
+pub enum SignInStep {
+    /// Send this and wait for the reply.
+    Send(Box<SignIn>, Vec<u8>),
+    /// It is over.
+    Done(Box<Session>),
 }
 
 impl SignIn {
     /// Starts a sign-in; also returns the request. `pinned` is the key of a master that the minion has met
-    /// before.
-    pub fn begin(id: &str, keys: &MinionKeys, pinned: Option<&MasterKey>) -> (SignIn, Vec<u8>) {
+    /// before, `seen` its static key.
+    pub fn begin(
+        id: &str,
+        keys: &MinionKeys,
+        pinned: Option<&MasterKey>,
+        seen: SeenKey,
+    ) -> (SignIn, Vec<u8>) {
         let terms = keys.terms(id);
-        let mut request = signin::Request::new(&terms, pinned, &nonce());
-        let body = std::mem::take(&mut request.body);
-        (SignIn { terms, request }, body)
+        let (exchange, body) = Exchange::begin(&terms, pinned, seen, &nonce());
+        (SignIn { terms, exchange }, body)
+    }
+
+    /// Takes the reply to the only request of a sign-in as Salt's.
+    ///
+    /// # Errors
+    /// As [`SignIn::step`].
+    pub fn finish(
+        self,
+        pinned: Option<&Arc<MasterKey>>,
+        reply: &[u8],
+    ) -> Result<Session, SessionError> {
+        match self.step(pinned, reply)? {
+            SignInStep::Done(session) => Ok(*session),
+            SignInStep::Send(..) => SessionError::wrong("the sign-in goes on"),
+        }
     }
 
     /// Verifies the reply.
     ///
     /// # Errors
     /// The master refuses, or the reply fails the checks.
-    pub fn finish(
-        &self,
+    pub fn step(
+        self,
         pinned: Option<&Arc<MasterKey>>,
         reply: &[u8],
-    ) -> Result<Session, SessionError> {
+    ) -> Result<SignInStep, SessionError> {
         let known = pinned.map(Arc::as_ref);
-        match signin::verify(&self.terms, known, &self.request, reply) {
-            Verdict::Accepted(accepted) => Ok(Session {
+        let SignIn { terms, exchange } = self;
+        let verdict = match exchange.step(&terms, known, reply) {
+            NextStep::Send(exchange, body) => {
+                return Ok(SignInStep::Send(Box::new(SignIn { terms, exchange }), body));
+            }
+            NextStep::Done(verdict) => verdict,
+        };
+        match verdict {
+            Verdict::Accepted(accepted) => Ok(SignInStep::Done(Box::new(Session {
                 publish_port: accepted.publish_port,
                 aes: Crypticle::new(&accepted.aes),
                 aes_text: accepted.aes,
-                session: Crypticle::new(&accepted.session),
+                session: SessionCipher::new(accepted.cipher, &accepted.session),
                 serial: 0,
+                noise: accepted.noise,
                 master: match pinned {
                     Some(pinned) => pinned.clone(),
                     None => Arc::new(accepted.master),
                 },
-            }),
+            }))),
             Verdict::Pending => Err(SessionError::Pending),
             Verdict::Rejected => Err(SessionError::Rejected),
             Verdict::Full => Err(SessionError::Full),
@@ -180,7 +231,9 @@ pub struct Session {
     pub publish_port: u16,
     aes: Crypticle,
     aes_text: KeyString,
-    session: Crypticle,
+    session: SessionCipher,
+    /// The master's static key, if it was used.
+    pub noise: Option<StaticPublic>,
     serial: i64,
 }
 
@@ -270,6 +323,9 @@ impl Session {
         nonce: &str,
         reply: &[u8],
     ) -> Result<Map, SessionError> {
+        if self.session.kind() == CipherKind::Gcm {
+            return Ok(reply::pillar_of(self.open(nonce, reply)?)?);
+        }
         let master = &self.master.key;
         Ok(reply::open_pillar(
             &keys.private,

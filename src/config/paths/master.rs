@@ -73,6 +73,11 @@ impl MasterConfig {
         self.pki_dir.join("master.pem")
     }
 
+    /// The master's static key for the handshake between halite peers.
+    pub fn noise_key(&self) -> PathBuf {
+        self.pki_dir.join("master.noise")
+    }
+
     /// The master's public key.
     pub fn master_pub(&self) -> PathBuf {
         self.pki_dir.join("master.pub")

@@ -27,6 +27,11 @@ impl MinionConfig {
         self.pki_dir.join("minion.pem")
     }
 
+    /// The minion's static key for the handshake between halite peers.
+    pub fn noise_key(&self) -> PathBuf {
+        self.pki_dir.join("minion.noise")
+    }
+
     /// The minion's public key.
     pub fn minion_pub(&self) -> PathBuf {
         self.pki_dir.join("minion.pub")

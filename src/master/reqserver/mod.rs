@@ -26,7 +26,7 @@ use replays::ReplayGuard;
 pub(crate) use pools::Pools;
 
 use halite_config::MasterConfig;
-use halite_crypto::Crypticle;
+use halite_crypto::{CipherKind, SessionCipher};
 use halite_store::Stores;
 use halite_store::sessions::SessionStore;
 use halite_sys::exit::ExitError;
@@ -344,7 +344,7 @@ impl Server {
         envelope: &Envelope,
         length: usize,
     ) -> Result<(usize, Class, Option<u64>), Refusal> {
-        let (id, load) = match &envelope.body {
+        let (kind, id, load) = match &envelope.body {
             Body::Clear { load } => {
                 let head = Head::of(load)?;
                 let cmd = head.cmd.unwrap_or_default();
@@ -359,14 +359,14 @@ impl Server {
                 };
                 return Ok((self.pools.of(cmd), class, None));
             }
-            Body::Sealed { id, load, .. } => (*id, *load),
+            Body::Sealed { enc, id, load, .. } => (CipherKind::of(enc), *id, *load),
         };
-        let seal = mac_prefix(load);
+        let seal = mac_prefix(kind, load);
         if self.seen.contains(seal) {
             self.replays += 1;
             return Err(Refusal::BadLoad);
         }
-        let cmd = self.sessions.peek(id, load).unwrap_or_default();
+        let cmd = self.sessions.peek(kind, id, load).unwrap_or_default();
         let class = Class::of(&cmd);
         // A minion repeats a pillar request unchanged (`AsyncReqChannel.crypted_transfer_decode_dictentry`).
         let seal = (class != Class::Pillar).then_some(seal);
@@ -524,9 +524,9 @@ impl Server {
     }
 }
 
-/// First 8 bytes of a Crypticle's authentication code, which is at its end.
-fn mac_prefix(load: &[u8]) -> u64 {
-    let at = load.len().saturating_sub(32);
+/// First 8 bytes of the authentication code, which is at the end of a load.
+fn mac_prefix(kind: CipherKind, load: &[u8]) -> u64 {
+    let at = load.len().saturating_sub(kind.tag());
     load[at..]
         .iter()
         .take(8)
@@ -536,7 +536,7 @@ fn mac_prefix(load: &[u8]) -> u64 {
 /// Cached session keys.
 struct Sessions {
     store: Arc<dyn SessionStore>,
-    held: HashMap<MinionId, Crypticle>,
+    held: HashMap<(CipherKind, MinionId), SessionCipher>,
 }
 
 impl Sessions {
@@ -549,24 +549,24 @@ impl Sessions {
 
     /// The command of an encrypted load, as far as its start shows. Only a hint for queueing: nothing is
     /// verified here.
-    fn peek(&mut self, id: Option<&str>, load: &[u8]) -> Option<String> {
-        let id = envelope_id(id)?;
-        if let Some(cmd) = self.held.get(&id).and_then(|c| command(c, load)) {
+    fn peek(&mut self, kind: CipherKind, id: Option<&str>, load: &[u8]) -> Option<String> {
+        let session = (kind, envelope_id(id)?);
+        if let Some(cmd) = self.held.get(&session).and_then(|c| command(c, load)) {
             return Some(cmd);
         }
-        let crypticle = Crypticle::new(&self.store.get(&id).ok()??);
-        let cmd = command(&crypticle, load);
+        let cipher = SessionCipher::new(kind, &self.store.get(kind, &session.1).ok()??);
+        let cmd = command(&cipher, load);
         if self.held.len() >= SESSIONS_HELD {
             self.held.clear();
         }
-        self.held.insert(id, crypticle);
+        self.held.insert(session, cipher);
         cmd
     }
 }
 
-fn command(crypticle: &Crypticle, load: &[u8]) -> Option<String> {
-    let plain = crypticle.peek(load, PEEK)?;
-    peek_cmd(plain.strip_prefix(b"pickle::")?).map(str::to_owned)
+fn command(cipher: &SessionCipher, load: &[u8]) -> Option<String> {
+    let plain = cipher.peek_request(load, PEEK)?;
+    peek_cmd(cipher.document(&plain)?).map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use super::context::Context;
 use crate::admission::{Candidate, Verdict};
-use halite_crypto::{Encryption, PublicKey, Signing, clean_key};
+use halite_crypto::{CipherKind, Encryption, PublicKey, Signing, clean_key};
 use halite_sys::exit::ExitError;
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
@@ -12,8 +12,15 @@ use halite_wire::{Map, Value};
 /// A 2048-bit public key has 450 bytes; no reasonable one comes near this size.
 const MAX_PUB: usize = 16 * 1024;
 
-/// Handles one sign-in request.
+/// Handles one sign-in request: that of a halite peer if it has the field `noise`, which stock peers do not know.
 pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Value, ExitError> {
+    match load.bytes("noise") {
+        Some(message) => super::noise::request(worker, load, message, peer),
+        None => salt(worker, load, peer),
+    }
+}
+
+fn salt(worker: &mut Context, load: &Map, peer: &str) -> Result<Value, ExitError> {
     let bad = |what: &str| Ok(clear_reply(what));
     let Some(nonce) = load.str("nonce") else {
         return Err(ExitError::new(1, "the request has no nonce"));
@@ -25,28 +32,41 @@ pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
     else {
         return bad("bad sig algo");
     };
-    let answer = |worker: &Context, ret: Value| {
-        signed(
+    match admit(worker, load, peer)? {
+        Ok((id, key)) => accepted(worker, &id, load, &key, sig_algo, nonce),
+        Err(ret) => Ok(signed(
             worker,
             &halite_wire::map! {"ret" => ret, "nonce" => nonce},
             sig_algo,
-        )
-    };
+        )),
+    }
+}
+
+/// Decides about a peer by `id` and `pub` of `load`, stores its key and fires the event. The inner error is the `ret` of the
+/// reply to a peer that is not signed in.
+///
+/// # Errors
+/// The key store cannot be used.
+pub(super) fn admit(
+    worker: &mut Context,
+    load: &Map,
+    peer: &str,
+) -> Result<Result<(MinionId, PublicKey), Value>, ExitError> {
     let text = load.str("id").unwrap_or_default();
     let Ok(id) = text.parse::<MinionId>() else {
         log::warn!(peer:% = peer; "{peer} tried to sign in with an invalid id: {text:.64?}");
-        return Ok(answer(worker, false.into()));
+        return Ok(Err(false.into()));
     };
     let Some(presented) = load
         .str("pub")
         .filter(|p| p.len() <= MAX_PUB)
         .map(clean_key)
     else {
-        return Ok(answer(worker, false.into()));
+        return Ok(Err(false.into()));
     };
     let Ok(key) = PublicKey::from_pem(&presented) else {
         log::warn!(minion:% = id, peer:% = peer; "{peer} tried to sign in as {id} with an invalid RSA public key");
-        return Ok(answer(worker, false.into()));
+        return Ok(Err(false.into()));
     };
     let candidate = Candidate {
         id: &id,
@@ -62,7 +82,7 @@ pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
         );
         let event = candidate.event(&worker.config, false, Some("full"));
         fire_auth_event(worker, event);
-        return Ok(answer(worker, "full".into()));
+        return Ok(Err("full".into()));
     }
     let decision = candidate.decide(&worker.config, &*worker.stores.keys)?;
     let verdict = decision.verdict;
@@ -85,15 +105,14 @@ pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Va
     }
     candidate.keep(&*worker.stores.keys, verdict)?;
     drop(decision);
-    let reply = match verdict {
-        Verdict::Accepted { .. } => accepted(worker, &id, load, &key, sig_algo, nonce)?,
-        Verdict::Pending { .. } => answer(worker, true.into()),
-        Verdict::Rejected { .. } | Verdict::Denied => answer(worker, false.into()),
-    };
     let (result, act) = verdict.event_fields();
     let event = candidate.event(&worker.config, result, act);
     fire_auth_event(worker, event);
-    Ok(reply)
+    Ok(match verdict {
+        Verdict::Accepted { .. } => Ok((id, key)),
+        Verdict::Pending { .. } => Err(true.into()),
+        Verdict::Rejected { .. } | Verdict::Denied => Err(false.into()),
+    })
 }
 
 fn fire_auth_event(worker: &mut Context, event: Map) {
@@ -137,7 +156,7 @@ fn accepted(
         }
     }
     let aes = worker.aes_key()?;
-    let session = worker.stores.sessions.get_or_create(id)?;
+    let session = worker.stores.sessions.get_or_create(CipherKind::Salt, id)?;
     reply.set(
         "aes",
         key.encrypt(enc_algo, aes.text.as_bytes()).map_err(crypto)?,
@@ -172,5 +191,8 @@ fn is_full(worker: &Context, id: &MinionId) -> bool {
         return false;
     }
     let connected = halite_sys::net::established(&worker.config.publish_ports());
-    connected >= max && !matches!(worker.stores.sessions.get(id), Ok(Some(_)))
+    let has_session = [CipherKind::Salt, CipherKind::Gcm]
+        .into_iter()
+        .any(|kind| matches!(worker.stores.sessions.get(kind, id), Ok(Some(_))));
+    connected >= max && !has_session
 }

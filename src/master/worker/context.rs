@@ -6,7 +6,8 @@ use crate::access::Access;
 use crate::events::Bus;
 use crate::functions::FunctionHooks;
 use halite_config::{MasterConfig, Ports};
-use halite_crypto::{Crypticle, KeyString, PrivateKey, PublicKey};
+use halite_crypto::noise::{Signer, StaticKey, statement};
+use halite_crypto::{CipherKind, KeyString, PrivateKey, PublicKey, SessionCipher, Signing};
 use halite_render::pillar::PillarCompiler;
 use halite_store::Stores;
 use halite_store::files::FileServer;
@@ -38,6 +39,8 @@ pub(crate) struct Context {
     pub master_pub: String,
     /// `pub_sig` of sign-in replies, if `master_sign_pubkey` is on.
     pub signing: Option<PubkeySignature>,
+    /// The static key for the handshake of halite's minions, with the master's signature.
+    pub noise: CertifiedKey,
     pub bus: Bus,
     /// Returns and events that are not stored and fired yet.
     pub batch: Batch,
@@ -97,6 +100,26 @@ pub(crate) struct AesKey {
     pub digest_signature: Vec<u8>,
 }
 
+/// A static key and the master's signature of it.
+pub(crate) struct CertifiedKey {
+    pub key: StaticKey,
+    pub signature: Vec<u8>,
+}
+
+impl CertifiedKey {
+    /// The algorithm of the signature.
+    pub const SIGNING: Signing = Signing::Pkcs1v15Sha224;
+
+    fn load(config: &MasterConfig, master: &PrivateKey) -> Result<CertifiedKey, ExitError> {
+        let key = crate::noise_key(config)?;
+        let statement = statement(Signer::Master, key.public());
+        Ok(CertifiedKey {
+            signature: master.sign(CertifiedKey::SIGNING, &statement),
+            key,
+        })
+    }
+}
+
 /// Cached data of a minion with an accepted key. Each worker has one for each minion, so it is kept small: a
 /// [`Crypticle`] would take 2 KiB, and is derived from its key in less than a microsecond.
 struct Peer {
@@ -104,7 +127,7 @@ struct Peer {
     /// The parsed key (3 KiB), for minions that need it repeatedly.
     key: Option<Box<PublicKey>>,
     token: Option<Vec<u8>>,
-    session: Option<KeyString>,
+    session: Option<(CipherKind, KeyString)>,
 }
 
 /// Processes of runners started by this worker.
@@ -139,6 +162,7 @@ impl Context {
         let master = crate::master_key(&config)?;
         let master_pub = halite_crypto::clean_key(&master.public().to_pem());
         let signing = PubkeySignature::load(&config)?;
+        let noise = CertifiedKey::load(&config, &master)?;
         let stores = Stores::open(&config);
         Ok(Context {
             access: Access::new(&config, &stores),
@@ -161,6 +185,7 @@ impl Context {
             master,
             master_pub,
             signing,
+            noise,
             publish,
             config,
         })
@@ -300,20 +325,29 @@ impl Context {
 
     /// Decrypts with the session key of `id`, which must have an accepted key. If the key has changed on disk,
     /// the new one is tried as well.
-    pub fn open(&mut self, id: &MinionId, load: &[u8]) -> Option<(Crypticle, Vec<u8>)> {
-        if let Some(held) = self.peer(id)?.session.as_ref() {
-            let crypticle = Crypticle::new(held);
-            if let Ok(plain) = crypticle.decrypt(load) {
-                return Some((crypticle, plain));
-            }
+    pub fn open(
+        &mut self,
+        kind: CipherKind,
+        id: &MinionId,
+        load: &[u8],
+    ) -> Option<(SessionCipher, Vec<u8>)> {
+        let open = |key: &KeyString| {
+            let cipher = SessionCipher::new(kind, key);
+            let plain = cipher.open_request(id.as_str(), load)?;
+            Some((cipher, plain))
+        };
+        if let Some((held, key)) = &self.peer(id)?.session
+            && *held == kind
+            && let Some(opened) = open(key)
+        {
+            return Some(opened);
         }
-        let key = self.stores.sessions.get(id).ok()??;
-        let crypticle = Crypticle::new(&key);
-        let plain = crypticle.decrypt(load).ok()?;
+        let key = self.stores.sessions.get(kind, id).ok()??;
+        let opened = open(&key)?;
         if let Some(peer) = self.peers.get_mut(id) {
-            peer.session = Some(key);
+            peer.session = Some((kind, key));
         }
-        Some((crypticle, plain))
+        Some(opened)
     }
 
     /// Stores and fires the returns and events that wait.

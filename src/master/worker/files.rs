@@ -23,13 +23,14 @@ fn serve(worker: &mut Context, opened: &Opened) -> Result<Vec<u8>, ExitError> {
         Served::Answer(answer) => msgpack::size_hint(answer),
         Served::Chunk(piece) => piece.room(),
     };
-    let (crypticle, nonce) = (&opened.crypticle, opened.nonce.as_str());
-    let sealed = crypticle.text_with(room, Some(nonce), |out| match &served {
-        Served::Answer(answer) => {
-            msgpack::encode_into(out, answer, Profile::Wire);
-            Ok::<(), io::Error>(())
-        }
-        Served::Chunk(piece) => piece.write(out),
-    })?;
+    let sealed = opened
+        .cipher
+        .reply_with(room, &opened.nonce, |out| match &served {
+            Served::Answer(answer) => {
+                msgpack::encode_into(out, answer, Profile::Wire);
+                Ok::<(), io::Error>(())
+            }
+            Served::Chunk(piece) => piece.write(out),
+        })?;
     Ok(sealed)
 }

@@ -16,6 +16,7 @@ pub(super) mod context;
 pub(super) mod files;
 pub(super) mod functions;
 pub(super) mod mine;
+mod noise;
 pub(super) mod peer;
 mod peer_run;
 pub(super) mod pillar;
@@ -31,6 +32,7 @@ use super::roles::Roles;
 use super::score::Score;
 use context::Context;
 use halite_config::MasterConfig;
+use halite_crypto::CipherKind;
 use halite_sys::exit::ExitError;
 use halite_sys::memory::keep_freed;
 use halite_sys::signals::StopFlag;
@@ -216,12 +218,14 @@ fn handle(worker: &mut Context, body: &[u8], peer: &str) -> RequestAnswer {
             Err(refusal) => RequestAnswer::clear(&refusal.reply()),
         },
         Body::Sealed {
+            enc,
             id,
             load,
             enc_algo,
             sig_algo,
         } => {
             let sealed = sealed::Sealed {
+                kind: CipherKind::of(enc),
                 id,
                 load,
                 enc_algo,

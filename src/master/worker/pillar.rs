@@ -4,7 +4,7 @@
 use super::context::Context;
 use super::sealed::{Opened, Sealed};
 use super::{HANDLER_FAILED, RequestAnswer};
-use halite_crypto::{Crypticle, Encryption, KeyString, Signing};
+use halite_crypto::{CipherKind, Crypticle, Encryption, KeyString, Signing};
 use halite_render::pillar::PillarRequest;
 use halite_store::minions::DataPart;
 use halite_sys::exit::ExitError;
@@ -21,7 +21,7 @@ const RESERVE: u64 = 5;
 enum Reply {
     /// As a pillar reply, readable only with the minion's private key.
     Private(Value),
-    /// As an ordinary reply, which only `pillar_version: 1` asks for.
+    /// As an ordinary reply, for halite's minions and with `pillar_version: 1`.
     Plain(Value),
 }
 
@@ -50,12 +50,14 @@ fn request(
     sealed: &Sealed,
     nonce: &str,
 ) -> Result<Reply, ExitError> {
-    let old = worker.config.pillar_version == 1 && load.str("ver") != Some("2");
+    // A reply under AES-256-GCM is only for the minion, and is from the master: it needs no key of its own.
+    let plain = sealed.kind == CipherKind::Gcm
+        || worker.config.pillar_version == 1 && load.str("ver") != Some("2");
     let pillar = match read(id, load) {
         Some(request) => Value::Map(compile(worker, &request)?),
         None => false.into(),
     };
-    match old {
+    match plain {
         true => Ok(Reply::Plain(pillar)),
         false => seal(worker, id, pillar, sealed, nonce).map(Reply::Private),
     }

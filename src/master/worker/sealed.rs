@@ -2,7 +2,7 @@
 
 use super::RequestAnswer;
 use super::context::Context;
-use halite_crypto::Crypticle;
+use halite_crypto::{CipherKind, SessionCipher};
 use halite_sys::exit::ExitError;
 use halite_sys::time::unix_now_i64;
 use halite_wire::budget::Budget;
@@ -14,6 +14,7 @@ use std::convert::Infallible;
 
 /// An encrypted request as received.
 pub(crate) struct Sealed<'a> {
+    pub kind: CipherKind,
     pub id: Option<&'a str>,
     pub load: &'a [u8],
     pub enc_algo: Option<&'a str>,
@@ -23,7 +24,7 @@ pub(crate) struct Sealed<'a> {
 /// An authenticated request.
 pub(crate) struct Opened {
     pub id: MinionId,
-    pub crypticle: Crypticle,
+    pub cipher: SessionCipher,
     pub load: Map,
     pub nonce: String,
 }
@@ -32,7 +33,7 @@ impl Opened {
     /// A reply encrypted under the session key.
     pub fn reply(&self, value: &Value) -> RequestAnswer {
         let room = msgpack::size_hint(value);
-        let written = self.crypticle.text_with(room, Some(&self.nonce), |out| {
+        let written = self.cipher.reply_with(room, &self.nonce, |out| {
             msgpack::encode_into(out, value, Profile::Wire);
             Ok::<(), Infallible>(())
         });
@@ -57,8 +58,9 @@ pub(super) fn open(worker: &mut Context, sealed: &Sealed) -> Result<Opened, Refu
         .id
         .and_then(|id| id.parse().ok())
         .ok_or(Refusal::BadLoad)?;
-    let (crypticle, plain) = worker.open(&id, sealed.load).ok_or(Refusal::BadLoad)?;
-    let document = plain.strip_prefix(b"pickle::").ok_or(Refusal::NotAMap)?;
+    let opened = worker.open(sealed.kind, &id, sealed.load);
+    let (cipher, plain) = opened.ok_or(Refusal::BadLoad)?;
+    let document = cipher.document(&plain).ok_or(Refusal::NotAMap)?;
     let Ok(mut load) = msgpack::decode_load(document, Budget::of(document.len())) else {
         return Err(Refusal::NotAMap);
     };
@@ -81,7 +83,7 @@ pub(super) fn open(worker: &mut Context, sealed: &Sealed) -> Result<Opened, Refu
     };
     Ok(Opened {
         id,
-        crypticle,
+        cipher,
         load,
         nonce,
     })

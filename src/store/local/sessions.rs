@@ -1,8 +1,9 @@
-//! One session key per file, `cachedir/sessions/<id>`. Its modification time is when the key was created.
+//! One session key per file, `cachedir/sessions/<id>` or, for AES-256-GCM, `cachedir/sessions_gcm/<id>`. Its modification time is
+//! when the key was created.
 
 use super::found;
 use crate::sessions::SessionStore;
-use halite_crypto::KeyString;
+use halite_crypto::{CipherKind, KeyString};
 use halite_sys::daemon::{make_dir, write_atomic, write_new};
 use halite_wire::ids::MinionId;
 use std::io;
@@ -10,10 +11,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
+const KINDS: [CipherKind; 2] = [CipherKind::Salt, CipherKind::Gcm];
+
 /// The session key files of one master.
 #[derive(Clone, Debug)]
 pub struct LocalSessions {
-    dir: PathBuf,
+    cachedir: PathBuf,
     lifetime: Duration,
 }
 
@@ -21,13 +24,20 @@ impl LocalSessions {
     /// Sessions below `cachedir` that live for `lifetime` (option `publish_session`).
     pub fn new(cachedir: &std::path::Path, lifetime: Duration) -> LocalSessions {
         LocalSessions {
-            dir: cachedir.join("sessions"),
+            cachedir: cachedir.to_owned(),
             lifetime,
         }
     }
 
-    fn path(&self, id: &MinionId) -> PathBuf {
-        self.dir.join(id.as_str())
+    fn dir(&self, kind: CipherKind) -> PathBuf {
+        self.cachedir.join(match kind {
+            CipherKind::Salt => "sessions",
+            CipherKind::Gcm => "sessions_gcm",
+        })
+    }
+
+    fn path(&self, kind: CipherKind, id: &MinionId) -> PathBuf {
+        self.dir(kind).join(id.as_str())
     }
 
     /// The lifetime minus up to an eighth, depending on the id: minions that signed in at the same time, as after a
@@ -39,13 +49,15 @@ impl LocalSessions {
 }
 
 impl SessionStore for LocalSessions {
-    /// Creates the directory, readable only by its owner.
+    /// Creates the directories, readable only by their owner.
     fn prepare(&self) -> io::Result<()> {
-        make_dir(&self.dir, 0o700)
+        KINDS
+            .into_iter()
+            .try_for_each(|kind| make_dir(&self.dir(kind), 0o700))
     }
 
-    fn get(&self, id: &MinionId) -> io::Result<Option<KeyString>> {
-        let path = self.path(id);
+    fn get(&self, kind: CipherKind, id: &MinionId) -> io::Result<Option<KeyString>> {
+        let path = self.path(kind, id);
         let meta = match found(std::fs::metadata(&path))? {
             Some(meta) if meta.is_file() => meta,
             _ => return Ok(None),
@@ -58,19 +70,19 @@ impl SessionStore for LocalSessions {
         Ok(KeyString::from_text(text.trim()).ok())
     }
 
-    fn get_or_create(&self, id: &MinionId) -> io::Result<KeyString> {
-        if let Some(key) = self.get(id)? {
+    fn get_or_create(&self, kind: CipherKind, id: &MinionId) -> io::Result<KeyString> {
+        if let Some(key) = self.get(kind, id)? {
             return Ok(key);
         }
         let key = KeyString::generate();
-        let path = self.path(id);
+        let path = self.path(kind, id);
         match write_new(&path, key.as_str().as_bytes(), 0o600) {
             Ok(()) => return Ok(key),
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
             Err(e) => return Err(e),
         }
         // Another worker may have signed in the same minion since the first check: both use its key.
-        if let Some(other) = self.get(id)? {
+        if let Some(other) = self.get(kind, id)? {
             return Ok(other);
         }
         // Expired or damaged.
@@ -79,7 +91,9 @@ impl SessionStore for LocalSessions {
     }
 
     fn remove(&self, id: &MinionId) -> io::Result<()> {
-        found(std::fs::remove_file(self.path(id))).map(drop)
+        KINDS
+            .into_iter()
+            .try_for_each(|kind| found(std::fs::remove_file(self.path(kind, id))).map(drop))
     }
 }
 
@@ -87,23 +101,25 @@ impl SessionStore for LocalSessions {
 mod tests {
     use super::*;
 
+    const KIND: CipherKind = CipherKind::Salt;
+
     #[test]
     fn workers_agree_on_a_new_key() {
         let dir = tempfile::tempdir().unwrap();
         let store = LocalSessions::new(dir.path(), Duration::from_secs(60));
         store.prepare().unwrap();
         let id: MinionId = "m".parse().unwrap();
-        assert!(store.get(&id).unwrap().is_none());
+        assert!(store.get(KIND, &id).unwrap().is_none());
         // Repeated, since the interleaving is random.
         for _ in 0..200 {
             store.remove(&id).unwrap();
             let keys: Vec<KeyString> = std::thread::scope(|s| {
                 let workers: Vec<_> = (0..8)
-                    .map(|_| s.spawn(|| store.get_or_create(&id).unwrap()))
+                    .map(|_| s.spawn(|| store.get_or_create(KIND, &id).unwrap()))
                     .collect();
                 workers.into_iter().map(|w| w.join().unwrap()).collect()
             });
-            let kept = store.get(&id).unwrap().unwrap();
+            let kept = store.get(KIND, &id).unwrap().unwrap();
             assert!(keys.iter().all(|k| *k == kept));
         }
         assert_eq!(
@@ -133,17 +149,24 @@ mod tests {
         let store = LocalSessions::new(dir.path(), Duration::from_secs(60));
         store.prepare().unwrap();
         let id: MinionId = "m".parse().unwrap();
-        let first = store.get_or_create(&id).unwrap();
+        let first = store.get_or_create(KIND, &id).unwrap();
         let file = std::fs::File::open(dir.path().join("sessions/m")).unwrap();
         file.set_modified(std::time::SystemTime::now() - Duration::from_secs(61))
             .unwrap();
-        assert!(store.get(&id).unwrap().is_none(), "it has lived its time");
-        assert!(store.get_or_create(&id).unwrap() != first);
+        assert!(
+            store.get(KIND, &id).unwrap().is_none(),
+            "it has lived its time"
+        );
+        assert!(store.get_or_create(KIND, &id).unwrap() != first);
         std::fs::write(dir.path().join("sessions/m"), "junk").unwrap();
-        assert!(store.get(&id).unwrap().is_none());
-        let healed = store.get_or_create(&id).unwrap();
-        assert!(store.get(&id).unwrap() == Some(healed));
+        assert!(store.get(KIND, &id).unwrap().is_none());
+        let healed = store.get_or_create(KIND, &id).unwrap();
+        assert!(store.get(KIND, &id).unwrap() == Some(healed));
+        let other = store.get_or_create(CipherKind::Gcm, &id).unwrap();
+        assert!(store.get(KIND, &id).unwrap() != Some(other));
         store.remove(&id).unwrap();
-        assert!(store.get(&id).unwrap().is_none());
+        for kind in KINDS {
+            assert!(store.get(kind, &id).unwrap().is_none());
+        }
     }
 }

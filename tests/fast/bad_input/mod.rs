@@ -163,7 +163,7 @@ impl<'a> Peer<'a> {
 const NONCE: &str = "0123456789abcdef0123456789abcdef";
 
 fn sign_in(target: &Target, id: &str, keys: &MinionKeys) -> Result<Session, SessionError> {
-    let (sign_in, request) = SignIn::begin(id, keys, None);
+    let (sign_in, request) = SignIn::begin(id, keys, None, None);
     sign_in.finish(None, &target.ask(&request))
 }
 

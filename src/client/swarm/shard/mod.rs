@@ -304,7 +304,7 @@ impl Shard {
 
     fn reply(&mut self, n: usize, body: &[u8]) {
         match self.minions[n].task.take() {
-            Some(InFlight::SignIn(sign_in)) => self.signed_in(n, &sign_in, body),
+            Some(InFlight::SignIn(sign_in)) => self.signed_in(n, *sign_in, body),
             Some(InFlight::Request(item, nonce)) => self.answered(n, *item, &nonce, body),
             None => self.stats.error("a reply to no request"),
         }

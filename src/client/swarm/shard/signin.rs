@@ -1,7 +1,7 @@
 //! Signing in: which minions, how many at a time, and handling of the reply.
 
 use super::super::minion::InFlight;
-use super::super::session::{SessionError, SignIn};
+use super::super::session::{SessionError, SignIn, SignInStep};
 use super::super::stats::Op;
 use super::Shard;
 use std::sync::atomic::Ordering;
@@ -37,7 +37,12 @@ impl Shard {
 
     fn sign_in(&mut self, n: usize) {
         let minion = &mut self.minions[n];
-        let (sign_in, request) = SignIn::begin(&minion.id, &minion.keys, minion.pinned.as_deref());
+        let (sign_in, request) = SignIn::begin(
+            &minion.id,
+            &minion.keys,
+            minion.pinned.as_deref(),
+            minion.noise.as_ref(),
+        );
         minion.wants_sign_in = false;
         minion.sign_in_since.get_or_insert_with(Instant::now);
         minion.task = Some(InFlight::SignIn(Box::new(sign_in)));
@@ -45,11 +50,16 @@ impl Shard {
         self.send(n, &request);
     }
 
-    pub(super) fn signed_in(&mut self, n: usize, sign_in: &SignIn, body: &[u8]) {
+    pub(super) fn signed_in(&mut self, n: usize, sign_in: SignIn, body: &[u8]) {
         self.signing_in -= 1;
         let minion = &mut self.minions[n];
-        let mut session = match sign_in.finish(minion.pinned.as_ref(), body) {
-            Ok(session) => session,
+        let mut session = match sign_in.step(minion.pinned.as_ref(), body) {
+            Ok(SignInStep::Done(session)) => *session,
+            Ok(SignInStep::Send(sign_in, request)) => {
+                minion.task = Some(InFlight::SignIn(sign_in));
+                self.signing_in += 1;
+                return self.send(n, &request);
+            }
             Err(fault) => {
                 match fault {
                     SessionError::Pending => self.stats.note("sign-ins that wait for acceptance"),
@@ -70,6 +80,7 @@ impl Shard {
             Op::SignIn
         };
         minion.pinned.get_or_insert_with(|| session.master.clone());
+        minion.noise = session.noise;
         if let Some(earlier) = &minion.session {
             session.follow(earlier);
         }
