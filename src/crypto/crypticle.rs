@@ -2,7 +2,6 @@
 
 use super::cbc::{BLOCK, Cbc};
 use super::key_string::AES_LEN;
-use super::session_cipher::{HEAD, as_text};
 use super::{KeyString, constant_time_eq, rng};
 use aes::cipher::generic_array::GenericArray;
 use halite_wire::Value;
@@ -16,9 +15,11 @@ use zeroize::Zeroizing;
 
 const MAC: usize = 32;
 /// Precedes every document. The name is historical, nothing is pickled.
-const PREFIX: &[u8] = b"pickle::";
+pub(super) const PREFIX: &[u8] = b"pickle::";
 /// Bytes of the nonce between the prefix and a document.
 const NONCE: usize = 32;
+/// Maximum number of bytes before a msgpack text.
+pub(super) const HEAD: usize = 5;
 
 /// Why an envelope could not be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,6 +210,16 @@ fn start_document(at: usize, len: usize, nonce: Option<&str>) -> Vec<u8> {
     let mut out = start(at, PREFIX.len() + NONCE + len);
     out.extend_from_slice(PREFIX);
     out.extend_from_slice(non_empty(nonce).unwrap_or_default().as_bytes());
+    out
+}
+
+/// Turns what comes after the first [`HEAD`] bytes into a msgpack text.
+pub(super) fn as_text(mut out: Vec<u8>) -> Vec<u8> {
+    let mut head = Vec::with_capacity(HEAD);
+    msgpack::put_str_header(&mut head, out.len() - HEAD, Profile::Wire);
+    // Only short texts have a shorter head, and moving them is cheap.
+    out.drain(..HEAD - head.len());
+    out[..head.len()].copy_from_slice(&head);
     out
 }
 

@@ -247,6 +247,68 @@ mod tests {
         assert_eq!(waiting.finish(&reply).unwrap(), b"to the minion");
     }
 
+    fn vectors() -> serde_json::Value {
+        let path = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../tests/vectors/noise.json"
+        );
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    }
+
+    /// Bytes that another implementation of the specification made.
+    #[test]
+    fn messages_are_those_of_the_specification() {
+        let all = vectors();
+        let get = |name: &str| unhex(all["handshake"][name].as_str().unwrap());
+        let key = |name: &str| StaticKey::of(Zeroizing::new(get(name).try_into().unwrap()));
+        let [master, minion] = [key("master_static_private"), key("minion_static_private")];
+        let prologue_1 = get("prologue");
+        assert_eq!(prologue_1, prologue("m1"));
+        let ephemeral = [
+            get("minion_ephemeral_private"),
+            get("master_ephemeral_private"),
+        ];
+        let builder = |own, n: usize| {
+            let builder = builder(own, &prologue_1).unwrap();
+            builder.fixed_ephemeral_key_for_testing_only(&ephemeral[n])
+        };
+        let initiator = builder(&minion, 0)
+            .remote_public_key(master.public())
+            .unwrap();
+        let mut initiator = initiator.build_initiator().unwrap();
+        let first = write(&mut initiator, &get("payload_1")).unwrap();
+        assert_eq!(first, get("message_1"));
+        let mut responder = builder(&master, 1).build_responder().unwrap();
+        assert_eq!(read(&mut responder, &first).unwrap(), get("payload_1"));
+        let second = write(&mut responder, &get("payload_2")).unwrap();
+        assert_eq!(second, get("message_2"));
+        assert_eq!(read(&mut initiator, &second).unwrap(), get("payload_2"));
+    }
+
+    fn unhex(text: &str) -> Vec<u8> {
+        let pairs = text.as_bytes().chunks(2);
+        pairs
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn sessions_are_those_of_the_specification() {
+        use crate::{CipherKind, Gcm, KeyString, SessionCipher};
+        let all = vectors();
+        let text = |name: &str| all["session"][name].as_str().unwrap().to_owned();
+        let get = |name: &str| unhex(&text(name));
+        let session = KeyString::from_text(&text("session_key")).unwrap();
+        let cipher = SessionCipher::new(CipherKind::Gcm, &session);
+        let request = cipher.open_request(&text("id"), &get("sealed_request"));
+        assert_eq!(request, Some(get("request")));
+        let reply = cipher.open_reply(&get("sealed_reply"), &text("nonce"));
+        assert_eq!(reply, Ok(true.into()));
+        let replies = Gcm::derive(&session, "halite reply");
+        let plain = replies.open(text("nonce").as_bytes(), &get("sealed_reply"));
+        assert_eq!(plain, Ok(get("reply")));
+    }
+
     #[test]
     fn nobody_else_takes_part() {
         let [master, minion, other] = [0, 1, 2].map(|_| StaticKey::generate());

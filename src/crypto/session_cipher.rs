@@ -1,12 +1,9 @@
 //! The two forms of requests and replies under a session key: Salt's, and that of halite peers.
 
+use super::crypticle::{HEAD, PREFIX, as_text};
 use super::{Crypticle, CrypticleError, Gcm, KeyString};
 use halite_wire::Value;
-use halite_wire::msgpack::{self, Profile};
-
-const PREFIX: &[u8] = b"pickle::";
-/// Maximum number of bytes before a msgpack text.
-pub(super) const HEAD: usize = 5;
+use halite_wire::msgpack;
 
 /// How requests and replies are encrypted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -151,19 +148,10 @@ impl SessionCipher {
     }
 }
 
-/// Turns what comes after the first [`HEAD`] bytes into a msgpack text.
-pub(super) fn as_text(mut out: Vec<u8>) -> Vec<u8> {
-    let mut head = Vec::with_capacity(HEAD);
-    msgpack::put_str_header(&mut head, out.len() - HEAD, Profile::Wire);
-    // Only short texts have a shorter head, and moving them is cheap.
-    out.drain(..HEAD - head.len());
-    out[..head.len()].copy_from_slice(&head);
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use halite_wire::msgpack::Profile;
     use std::convert::Infallible;
 
     #[test]

@@ -66,21 +66,22 @@ pub(crate) fn load_or_create_key(path: &Path, bits: usize) -> Result<PrivateKey,
     Ok(key)
 }
 
+/// Creates the master's own keys where they are missing, and checks the key pair.
+pub(crate) fn create_own_keys(config: &MasterConfig) -> Result<(), ExitError> {
+    load_or_create_key(&config.master_key(), config.keysize as usize)?;
+    let path = config.noise_key();
+    if !path.exists() {
+        write_atomic(&path, StaticKey::generate().to_text().as_bytes(), 0o400)?;
+    }
+    Ok(())
+}
+
 /// The master's static key for the handshake of halite's minions.
 pub(crate) fn noise_key(config: &MasterConfig) -> Result<StaticKey, ExitError> {
     let path = config.noise_key();
     let failed = |e: &dyn std::fmt::Display| ExitError::new(1, format!("{}: {e}", path.display()));
     let text = std::fs::read_to_string(&path).map(Zeroizing::new);
     StaticKey::from_text(&text.map_err(|e| failed(&e))?).map_err(|e| failed(&e))
-}
-
-/// Creates that key if there is none.
-pub(crate) fn create_noise_key(config: &MasterConfig) -> Result<(), ExitError> {
-    let path = config.noise_key();
-    if !path.exists() {
-        write_atomic(&path, StaticKey::generate().to_text().as_bytes(), 0o400)?;
-    }
-    Ok(())
 }
 
 /// Runs one role other than the supervisor, by the name in its environment.

@@ -121,8 +121,7 @@ fn in_child(work: impl FnOnce() -> Result<(), ExitError>) -> Result<(), ExitErro
 /// Creates the key of publications and missing key files, and checks that the master's own key is usable.
 fn make_keys(config: &MasterConfig, starter: &str, shared: &SharedSecret) -> Result<(), ExitError> {
     super::access::local::create_key_files(config, starter)?;
-    super::load_or_create_key(&config.master_key(), config.keysize as usize)?;
-    super::create_noise_key(config)?;
+    super::create_own_keys(config)?;
     shared.store_key(KeyString::generate().as_str())?;
     Ok(())
 }

@@ -35,6 +35,7 @@ complete -c halite-swarm -l seconds -d 'Longest time of each part of the run; th
 complete -c halite-swarm -l timeout -d 'Seconds to wait for a reply before the request is repeated' -r -f
 complete -c halite-swarm -l threads -d 'Threads among which the minions are divided' -r -f
 complete -c halite-swarm -l master-pids -d 'Also measure CPU time of the master\'s processes: the pid of its main process, or `auto` for the owner of the port on this host. Not in mode restart, where processes change' -r -f
+complete -c halite-swarm -l noise -d 'Sign in as halite\'s minions do, with AES-256-GCM afterwards; the master must be halite\'s'
 complete -c halite-swarm -l chunk -d 'Mode files: request one chunk of the file at a time (1 MiB, or all of a smaller file) rather than its hash and all of its chunks'
 complete -c halite-swarm -l req -d 'Mode returns: ask the master for a jid with each return, as `salt-call` does. Stock masters need this: they fail on returns for jobs that they have not published'
 complete -c halite-swarm -l json -d 'Print the result as JSON'

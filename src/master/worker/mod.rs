@@ -8,6 +8,7 @@
 //! error text and the process restarts (status 70); if a handler exceeds the request deadline by a few seconds,
 //! a watchdog ends the process (status 75). On SIGTERM the current request is finished.
 
+mod admit;
 pub(super) mod aes;
 pub(super) mod auth;
 mod batch;

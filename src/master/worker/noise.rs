@@ -2,7 +2,7 @@
 //!
 //! No RSA operation with the master's key, and no state between requests: any worker can handle any of them.
 
-use super::auth::admit;
+use super::admit::admit;
 use super::context::{CertifiedKey, Context};
 use halite_crypto::noise::{Responder, Signer, prologue, statement};
 use halite_crypto::{CipherKind, PublicKey, Signing};

@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 
 /// Attempts to fetch a file whose hash differs from the server's.
 const MAX_ATTEMPTS: u32 = 3;
+/// Bytes of a chunk that a halite master is asked for; it gives no more.
+const WANTED_CHUNK: i64 = 4 << 20;
 /// Maximum size of an unpacked chunk.
 const MAX_CHUNK: u64 = 256 << 20;
 
@@ -225,6 +227,8 @@ impl FileClient {
     /// Fetches the file in chunks; false if the server does not have it (any more).
     fn fetch_chunks(&self, mut load: Map, file: &mut File, dest: &Path) -> Result<bool> {
         let mut at: u64 = 0;
+        // Stock's masters pass over it.
+        load.set("chunk", WANTED_CHUNK);
         loop {
             load.set("loc", at);
             let answer = self.request(&load)?;
@@ -252,6 +256,9 @@ impl FileClient {
             };
             file.write_all(data).map_err(failed)?;
             at += data.len() as u64;
+            if answer.get("end").is_some_and(Value::truthy) {
+                return Ok(true);
+            }
         }
     }
 }

@@ -25,6 +25,9 @@ pub struct Chunk {
     /// Bytes from `loc` to the end of the file when it was opened, at most the size of a chunk.
     len: usize,
     dest: String,
+    /// Whether the file ends with it.
+    is_last: bool,
+    tells_end: bool,
 }
 
 impl Chunk {
@@ -46,7 +49,14 @@ impl Chunk {
             loc,
             len: size.min(usize::try_from(left).unwrap_or(size)),
             dest,
+            is_last: left <= size as u64,
+            tells_end: false,
         })
+    }
+
+    /// Sets whether the reply has `end`: whether this is the last chunk. Only halite's minions ask for it.
+    pub(super) fn tells_end(&mut self, tells_end: bool) {
+        self.tells_end = tells_end;
     }
 
     /// Whether it starts at or after the end of the file.
@@ -66,7 +76,7 @@ impl Chunk {
     /// The file cannot be read; what was appended until then must be discarded.
     pub fn write(&self, out: &mut Vec<u8>) -> io::Result<()> {
         out.reserve(self.room());
-        msgpack::put_map_header(out, 2);
+        msgpack::put_map_header(out, 2 + usize::from(self.tells_end));
         msgpack::put_str(out, b"data", Profile::Wire);
         let head = out.len();
         msgpack::put_str_header(out, self.len, Profile::Wire);
@@ -79,6 +89,10 @@ impl Chunk {
         }
         msgpack::put_str(out, b"dest", Profile::Wire);
         msgpack::put_str(out, self.dest.as_bytes(), Profile::Wire);
+        if self.tells_end {
+            msgpack::put_str(out, b"end", Profile::Wire);
+            msgpack::encode_into(out, &self.is_last.into(), Profile::Wire);
+        }
         Ok(())
     }
 
@@ -99,7 +113,11 @@ impl Chunk {
     fn map(self) -> io::Result<Map> {
         let mut data = Vec::with_capacity(self.len);
         self.read(&mut data)?;
-        Ok(halite_wire::map! {"data" => Value::Bytes(data), "dest" => self.dest})
+        let mut map = halite_wire::map! {"data" => Value::Bytes(data), "dest" => self.dest};
+        if self.tells_end {
+            map.set("end", self.is_last);
+        }
+        Ok(map)
     }
 
     /// Appends the bytes of the chunk; returns how many there were.
@@ -169,7 +187,39 @@ mod tests {
             let got = msgpack::decode(&out[6..]).unwrap().into_map().unwrap();
             assert_eq!(got.bytes("data"), want.bytes("data"), "{size} {loc} {now}");
             assert_eq!(got.str("dest"), Some("f"));
+            assert!(!got.contains("end"), "stock has no such field");
             assert_eq!(answered.answer().unwrap(), Value::Map(want));
+        }
+    }
+
+    #[test]
+    fn the_last_chunk_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("f"), [7; 10]).unwrap();
+        let place = ConfinedPath {
+            root: dir.path().to_owned(),
+            rel: "f".into(),
+            links: Links::Follow,
+        };
+        for (loc, size, last) in [
+            (0, 9, false),
+            (0, 10, true),
+            (0, 11, true),
+            (9, 1, true),
+            (8, 1, false),
+            (10, 5, true),
+            (20, 5, true),
+        ] {
+            let mut chunk = Chunk::open(&place, loc, size, "f".into()).unwrap();
+            chunk.tells_end(true);
+            let mut out = Vec::new();
+            chunk.write(&mut out).unwrap();
+            assert!(out.len() <= chunk.room());
+            let written = msgpack::decode(&out).unwrap();
+            let end = written.as_map().unwrap().get("end").cloned();
+            assert_eq!(end, Some(last.into()), "{loc} {size}");
+            let answered = chunk.answer().unwrap();
+            assert_eq!(answered.as_map().unwrap().get("end").cloned(), end);
         }
     }
 }

@@ -45,6 +45,8 @@ use std::sync::Arc;
 
 /// Most bytes of a chunk, whatever `file_buffer_size` says: it must fit in a reply.
 const LARGEST_CHUNK: u64 = 64 * 1024 * 1024;
+/// Most bytes of a chunk that a minion may ask for. More would not be faster.
+pub const MOST_WANTED: usize = 4 << 20;
 
 /// A file that was found.
 #[derive(Clone, Debug)]
@@ -333,7 +335,11 @@ impl FileServer {
         }
         let loc = load.int("loc").and_then(|loc| u64::try_from(loc).ok());
         let loc = loc.ok_or_else(|| io::Error::other("loc is not a position in a file"))?;
-        let chunk = Chunk::open(&found.place, loc, self.chunk, found.rel)?;
+        // A halite minion says how much it wants at once, and wants to know when that is the rest.
+        let wanted = load.int("chunk").and_then(|n| usize::try_from(n).ok());
+        let size = wanted.map_or(self.chunk, |n| n.clamp(1, MOST_WANTED));
+        let mut chunk = Chunk::open(&found.place, loc, size, found.rel)?;
+        chunk.tells_end(wanted.is_some());
         match load.get("gzip").filter(|level| level.truthy()) {
             Some(level) if !chunk.is_empty() => chunk.compressed(level).map(Served::Answer),
             _ => Ok(Served::Chunk(chunk)),

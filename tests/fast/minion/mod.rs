@@ -4,6 +4,7 @@
 mod call;
 mod false_master;
 mod faults;
+mod handshake;
 mod masters;
 mod own;
 mod pair;
@@ -281,7 +282,7 @@ fn keys_are_rotated_under_way() {
     // Without its session the master knows it by its key only.
     pair.master.signal(Signal::SIGTERM);
     assert!(pair.master.wait_end(LIMIT).is_some());
-    std::fs::remove_file(pair.master.config().cachedir.join("sessions/m1")).unwrap();
+    std::fs::remove_file(pair.master.config().cachedir.join("sessions_gcm/m1")).unwrap();
     pair.master.restart();
     pair.bus = listen(&pair.master);
     pair.ping_until_answered();

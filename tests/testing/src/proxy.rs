@@ -1,4 +1,4 @@
-//! A network that can be cut: a relay in front of a TCP port.
+//! A network that can be cut, heard and changed: a relay in front of a TCP port.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -21,6 +21,8 @@ pub struct Proxy {
 struct State {
     mode: AtomicU8,
     streams: Mutex<Vec<TcpStream>>,
+    heard: Mutex<Vec<u8>>,
+    changes: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
 }
 
 impl Proxy {
@@ -31,6 +33,8 @@ impl Proxy {
         let state = Arc::new(State {
             mode: AtomicU8::new(OPEN),
             streams: Mutex::default(),
+            heard: Mutex::default(),
+            changes: Mutex::default(),
         });
         let shared = state.clone();
         std::thread::spawn(move || {
@@ -39,6 +43,20 @@ impl Proxy {
             }
         });
         Proxy { port: own, state }
+    }
+
+    /// All that went through, in both directions, and has not been taken yet.
+    pub fn take_heard(&self) -> Vec<u8> {
+        std::mem::take(&mut self.state.heard.lock().unwrap())
+    }
+
+    /// From now on, `from` is replaced by `to`, which has the same length, or nothing any more if both are empty.
+    pub fn change(&self, from: &[u8], to: &[u8]) {
+        let mut changes = self.state.changes.lock().unwrap();
+        match from.is_empty() {
+            true => changes.clear(),
+            false => changes.push((from.to_vec(), to.to_vec())),
+        }
     }
 
     /// From now on nothing is forwarded; connections stay open, as when a cable is pulled.
@@ -96,6 +114,15 @@ fn relay(mut from: TcpStream, mut to: TcpStream, state: Arc<State>, lost: &'stat
                 Ok(n) if n > 0 => {
                     // Data was lost, so nothing more may be forwarded in this direction.
                     broken |= lost.contains(&state.mode.load(Ordering::SeqCst));
+                    for (from, to) in state.changes.lock().unwrap().iter() {
+                        let mut at = 0;
+                        while let Some(found) = find(&chunk[at..n], from) {
+                            at += found;
+                            chunk[at..at + to.len()].copy_from_slice(to);
+                            at += to.len();
+                        }
+                    }
+                    state.heard.lock().unwrap().extend_from_slice(&chunk[..n]);
                     if !broken && to.write_all(&chunk[..n]).is_err() {
                         break;
                     }
@@ -108,4 +135,8 @@ fn relay(mut from: TcpStream, mut to: TcpStream, state: Arc<State>, lost: &'stat
             let _ = from.shutdown(Shutdown::Both);
         }
     });
+}
+
+fn find(bytes: &[u8], text: &[u8]) -> Option<usize> {
+    bytes.windows(text.len()).position(|window| window == text)
 }

@@ -1,0 +1,104 @@
+//! Whether a peer that wants to sign in may: what Salt's sign-in and the handshake of halite's minions have in common.
+
+use super::context::Context;
+use crate::admission::{Candidate, Verdict};
+use halite_crypto::{CipherKind, PublicKey, clean_key};
+use halite_sys::exit::ExitError;
+use halite_wire::ids::MinionId;
+use halite_wire::{Map, Value};
+
+/// A 2048-bit public key has 450 bytes; no reasonable one comes near this size.
+const MAX_PUB: usize = 16 * 1024;
+
+/// Decides about a peer by `id` and `pub` of `load`, stores its key and fires the event. The inner error is the `ret` of the
+/// reply to a peer that is not signed in.
+///
+/// # Errors
+/// The key store cannot be used.
+pub(super) fn admit(
+    worker: &mut Context,
+    load: &Map,
+    peer: &str,
+) -> Result<Result<(MinionId, PublicKey), Value>, ExitError> {
+    let text = load.str("id").unwrap_or_default();
+    let Ok(id) = text.parse::<MinionId>() else {
+        log::warn!(peer:% = peer; "{peer} tried to sign in with an invalid id: {text:.64?}");
+        return Ok(Err(false.into()));
+    };
+    let Some(presented) = load
+        .str("pub")
+        .filter(|p| p.len() <= MAX_PUB)
+        .map(clean_key)
+    else {
+        return Ok(Err(false.into()));
+    };
+    let Ok(key) = PublicKey::from_pem(&presented) else {
+        log::warn!(minion:% = id, peer:% = peer; "{peer} tried to sign in as {id} with an invalid RSA public key");
+        return Ok(Err(false.into()));
+    };
+    let candidate = Candidate {
+        id: &id,
+        presented: &presented,
+        grains: load.get("autosign_grains").and_then(Value::as_map),
+        vouched: false,
+    };
+    if is_full(worker, &id) {
+        log::warn!(
+            minion:% = id, peer:% = peer;
+            "{id} may not sign in: max_minions ({}) are connected",
+            worker.config.max_minions
+        );
+        let event = candidate.event(&worker.config, false, Some("full"));
+        fire_auth_event(worker, event);
+        return Ok(Err("full".into()));
+    }
+    let decision = candidate.decide(&worker.config, &*worker.stores.keys)?;
+    let verdict = decision.verdict;
+    match verdict {
+        Verdict::Pending { store: true } => {
+            log::info!(minion:% = id, peer:% = peer; "new key of {id} from {peer}, waiting for `halite-key -a {id}`");
+        }
+        Verdict::Rejected { .. } => {
+            log::info!(minion:% = id, peer:% = peer; "{id} from {peer} is rejected")
+        }
+        Verdict::Denied => log::error!(
+            minion:% = id, peer:% = peer;
+            "{peer} presented another key for {id} than the stored one; if the minion was reinstalled, \
+             `halite-key -d {id}` and accept the new key"
+        ),
+        Verdict::Accepted { .. } => {
+            log::debug!(minion:% = id, peer:% = peer; "{id} signs in from {peer}")
+        }
+        Verdict::Pending { store: false } => {}
+    }
+    candidate.keep(&*worker.stores.keys, verdict)?;
+    drop(decision);
+    let (result, act) = verdict.event_fields();
+    let event = candidate.event(&worker.config, result, act);
+    fire_auth_event(worker, event);
+    Ok(match verdict {
+        Verdict::Accepted { .. } => Ok((id, key)),
+        Verdict::Pending { .. } => Err(true.into()),
+        Verdict::Rejected { .. } | Verdict::Denied => Err(false.into()),
+    })
+}
+
+fn fire_auth_event(worker: &mut Context, event: Map) {
+    if worker.config.auth_events {
+        worker.bus.fire("salt/auth", event);
+    }
+}
+
+/// Whether `max_minions` is reached without this one. A minion has one connection to a publish port, so the
+/// established connections there are counted.
+fn is_full(worker: &Context, id: &MinionId) -> bool {
+    let max = worker.config.max_minions as usize;
+    if max == 0 {
+        return false;
+    }
+    let connected = halite_sys::net::established(&worker.config.publish_ports());
+    let has_session = [CipherKind::Salt, CipherKind::Gcm]
+        .into_iter()
+        .any(|kind| matches!(worker.stores.sessions.get(kind, id), Ok(Some(_))));
+    connected >= max && !has_session
+}
