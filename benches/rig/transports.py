@@ -1,4 +1,4 @@
-"""What halite's master needs for the same work over each of its transports."""
+"""What halite's master needs for the same work over each of its transports, and with halite's own handshake."""
 import os
 import subprocess
 import tempfile
@@ -9,9 +9,10 @@ from . import figures, procs
 from .masters import Failed, Master
 from .swarm import Serving, Swarm
 
-# Lines of configuration of each, and whether it has TLS.
+# Transport of each, and whether it has TLS. The minions sign in as Salt's, but for the second.
 TRANSPORTS = {
     "zeromq": ("zeromq", False),
+    "zeromq, handshake": ("zeromq", False),
     "tcp": ("tcp", False),
     "tcp, TLS": ("tcp", True),
     "ws": ("ws", False),
@@ -20,9 +21,11 @@ TRANSPORTS = {
 
 # Name, title and unit of each row.
 ROWS = (
+    ("signin-first", "first sign-in", "CPU ms"),
     ("signin-again", "sign-in of a known minion", "CPU ms"),
     ("return", "return", "CPU ms"),
     ("job", "job to {minions} minions, all answer", "CPU ms"),
+    ("pillar", "pillar of a few lines", "CPU ms"),
     ("file-chunk", "file, chunk of 1 MiB", "CPU ms"),
     ("memory", "request server and publisher, each connected minion", "KiB PSS"),
 )
@@ -35,10 +38,11 @@ class Plan:
     minions: int = 1000
     jobs: int = 20
     returns: int = 20_000
+    pillars: int = 2000
     chunks: int = 300
 
 
-QUICK = Plan(minions=20, jobs=2, returns=100, chunks=5)
+QUICK = Plan(minions=20, jobs=2, returns=100, pillars=20, chunks=5)
 
 
 def measure(programs, plan, rounds, keep, late):
@@ -50,7 +54,7 @@ def measure(programs, plan, rounds, keep, late):
             for name, (transport, has_tls) in TRANSPORTS.items():
                 if late():
                     return [*failures, "no time for all rounds"]
-                swarm = Over(os.path.join(programs, "halite-swarm"), keys, transport, f"{tls}/cert.pem" if has_tls else None)
+                swarm = Over(os.path.join(programs, "halite-swarm"), keys, transport, f"{tls}/cert.pem" if has_tls else None, "handshake" in name)
                 extra = f"transport: {transport}\n"
                 if has_tls:
                     extra += f"ssl: {{certfile: {tls}/cert.pem, keyfile: {tls}/key.pem}}\n"
@@ -73,9 +77,9 @@ def certificate(place):
 class Over(Swarm):
     """A swarm that uses a transport."""
 
-    def __init__(self, program, keys, transport, ca):
+    def __init__(self, program, keys, transport, ca, noise):
         super().__init__(program, keys)
-        self.more = ["--transport", transport, *(["--ca", ca] if ca else [])]
+        self.more = ["--transport", transport, *(["--ca", ca] if ca else []), *(["--noise"] if noise else [])]
 
     def command(self, master, mode, minions, *more):
         return super().command(master, mode, minions, *self.more, *more)
@@ -91,9 +95,12 @@ def one(master, swarm, plan):
         procs.wait_until_idle(master.pid)
         found["memory"] = max(0.0, of_connections(master) - before) * 1024 / plan.minions
     parts = swarm.run(master, "signin", plan.minions, "--rounds", 2)
+    found["signin-first"] = parts["sign-in"]["master_cpu_ms_per_operation"]
     found["signin-again"] = parts["sign-in again"]["master_cpu_ms_per_operation"]
     parts = swarm.run(master, "returns", plan.minions, "--count", plan.returns)
     found["return"] = parts["return"]["master_cpu_ms_per_operation"]
+    parts = swarm.run(master, "pillar", plan.minions, "--count", plan.pillars)
+    found["pillar"] = parts["pillar"]["master_cpu_ms_per_operation"]
     parts = swarm.run(master, "jobs", plan.minions, "--jobs", plan.jobs, "--cachedir", f"{master.root}/cache")
     found["job"] = parts["job"]["master_cpu_ms_per_operation"]
     parts = swarm.run(master, "files", 20, "--file", "salt://big", "--chunk", "--count", plan.chunks)

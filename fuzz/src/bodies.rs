@@ -4,11 +4,13 @@
 //! decoder has an inverse, the round trip is checked as well.
 
 mod genuine;
+mod handshakes;
 mod judged;
 mod limits;
 mod modules;
 
 pub use genuine::collective_security;
+pub use handshakes::{noise_handshake, session_gcm};
 pub use judged::collective_filter;
 pub use limits::{envelope_peek, ext_types, jinja_budget, kwargs, saltfile, target_regex};
 pub use modules::arena_module;
@@ -74,6 +76,8 @@ pub const ALL: &[Entry] = &[
     ("jinja_budget", jinja_budget),
     ("kwargs", kwargs),
     ("saltfile", saltfile),
+    ("noise_handshake", noise_handshake),
+    ("session_gcm", session_gcm),
 ];
 
 /// Key of the test vectors.

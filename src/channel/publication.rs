@@ -3,7 +3,10 @@
 //! PublishClient._decode_messages`, `salt/minion.py Minion._handle_payload`; reference
 //! `salt-protocol.md` 1.4, 4.5, 5).
 
-use halite_crypto::{Crypticle, CrypticleError, KeyString, PublicKey, Signing};
+use super::session::Credentials;
+use halite_crypto::{
+    CipherKind, Crypticle, CrypticleError, Gcm, KeyString, PUBLICATION, PublicKey, Signing,
+};
 use halite_target::{Subject, Target};
 use halite_wire::budget::Budget;
 use halite_wire::ids::Jid;
@@ -66,11 +69,21 @@ impl RecentJids {
     }
 }
 
+/// What decrypts jobs that are for one minion.
+struct Private {
+    session: KeyString,
+    key: Gcm,
+    serial: i64,
+}
+
 /// Decrypts and checks publications. Keeps the last serial of the current key and recent jids.
 pub struct Receiver {
     /// The key of the last publication, then keys that may replace it.
     keys: VecDeque<(KeyString, Crypticle)>,
     serial: i64,
+    /// The session key, for jobs that are for us alone.
+    private: Option<Private>,
+    id: String,
     /// Topics of messages for us, with `zmq_filtering`.
     topics: Vec<String>,
     /// The master's key if publications must be signed (`sign_pub_messages`).
@@ -99,6 +112,8 @@ impl Receiver {
         Receiver {
             keys: VecDeque::from([with_cipher(aes)]),
             serial: 0,
+            private: None,
+            id: id.to_owned(),
             topics: vec![BROADCAST.to_owned(), of_minion(id)],
             verifier,
             jids: jids.clone(),
@@ -116,6 +131,21 @@ impl Receiver {
         self.keys = VecDeque::from([with_cipher(aes)]);
         self.serial = 0;
         true
+    }
+
+    /// Sets the session key of a sign-in. Serials start over only with a new key.
+    pub fn set_session(&mut self, credentials: &Credentials) {
+        let session = &credentials.session;
+        let known = self.private.as_ref().is_some_and(|p| p.session == *session);
+        if credentials.cipher.kind() != CipherKind::Gcm {
+            self.private = None;
+        } else if !known {
+            self.private = Some(Private {
+                session: session.clone(),
+                key: Gcm::derive(session, PUBLICATION),
+                serial: 0,
+            });
+        }
     }
 
     /// Sets the keys that may follow the current one, in order; returns whether one of them is new. The current key stays in
@@ -172,9 +202,11 @@ impl Receiver {
         let Ok(message) = msgpack::decode_load(payload, Budget::fixed()) else {
             return ignored("it is not a msgpack map");
         };
-        if message.str("enc") != Some("aes") {
-            return ignored("it is not encrypted");
-        }
+        let is_private = match message.str("enc") {
+            Some("aes") => false,
+            Some("gcm") => true,
+            _ => return ignored("it is not encrypted"),
+        };
         let Some(sealed) = message.bytes("load") else {
             return ignored("it has no load");
         };
@@ -186,6 +218,9 @@ impl Receiver {
             if !key.verify(algorithm, sealed, sig) {
                 return ignored("its signature does not match the master's key");
             }
+        }
+        if is_private {
+            return self.open_private(sealed);
         }
         let Some((at, load)) = self.decrypt(sealed) else {
             return Err(Received::Unknown);
@@ -204,6 +239,23 @@ impl Receiver {
                 return ignored("it is a repeat");
             }
             self.serial = serial;
+        }
+        Ok(load)
+    }
+
+    fn open_private(&mut self, sealed: &[u8]) -> Result<Map, Received> {
+        let Some(private) = &mut self.private else {
+            return Err(Received::Unknown);
+        };
+        let Ok(plain) = private.key.open(self.id.as_bytes(), sealed) else {
+            return Err(Received::Unknown);
+        };
+        let load = msgpack::decode_load(&plain, Budget::of(plain.len()));
+        let mut load = load.map_err(|_| Received::Ignored("its load cannot be decoded"))?;
+        let serial = load.remove("serial").and_then(|serial| serial.as_int());
+        match serial {
+            Some(serial) if serial > private.serial => private.serial = serial,
+            _ => return Err(Received::Ignored("it is a repeat")),
         }
         Ok(load)
     }

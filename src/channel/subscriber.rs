@@ -13,7 +13,7 @@ use halite_transport::sockets::{Context, SubOptions, SubSocket};
 use halite_transport::stream::{resolve, split};
 use halite_transport::subscription::Subscription;
 use halite_wire::Transport;
-use halite_wire::topics::{BROADCAST, SYNDIC, of_minion};
+use halite_wire::topics::{BROADCAST, SYNDIC, of_minion, private};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -185,7 +185,7 @@ fn options(config: &MinionConfig, url: &str, syndic: bool) -> SubOptions {
     } else {
         config.recon_default as f64
     };
-    let topics = if config.zmq_filtering {
+    let topics: Vec<Vec<u8>> = if config.zmq_filtering {
         let syndic = syndic.then(|| SYNDIC.as_bytes().to_vec());
         [BROADCAST.as_bytes().to_vec(), of_minion(&config.id).into()]
             .into_iter()
@@ -194,6 +194,9 @@ fn options(config: &MinionConfig, url: &str, syndic: bool) -> SubOptions {
     } else {
         vec![Vec::new()]
     };
+    // What a halite master sends to us alone.
+    let private = (config.handshake != "salt").then(|| private(&config.id).into_bytes());
+    let topics = topics.into_iter().chain(private).collect();
     SubOptions {
         identity: config.id.as_bytes().to_vec(),
         max_message: MAX_PUBLICATION,

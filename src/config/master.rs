@@ -78,6 +78,9 @@ options! {
         pub_hwm: i32 = "1000";
         /// Send a publication only to the minions it targets. The minions must set this too.
         zmq_filtering: bool = "false";
+        /// Send a job for up to 100 named minions to each of them under its own session key, if all of them are halite's, so
+        /// that other minions cannot read it. Not with `order_masters`, and not over WebSocket.
+        publish_private: bool = "false";
         /// Use TCP keepalive probes.
         tcp_keepalive: bool = "true";
         /// Idle seconds before the first probe; -1: the system's default.

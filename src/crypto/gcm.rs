@@ -10,6 +10,8 @@ use sha2::Sha256;
 use std::fmt;
 use zeroize::Zeroizing;
 
+/// The purpose of keys for jobs that are for one minion.
+pub const PUBLICATION: &str = "halite publication";
 const NONCE: usize = 12;
 const TAG: usize = 16;
 /// From this length in bytes on, OpenSSL's assembly is faster than the crate `aes-gcm`, in spite of what it costs to set up:

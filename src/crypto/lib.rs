@@ -25,7 +25,7 @@ mod session_cipher;
 pub use algorithm::{Encryption, Signing, UnsupportedAlgorithm};
 pub use crypticle::{Crypticle, CrypticleError};
 pub use error::{CryptoError, MAX_BITS, MIN_BITS};
-pub use gcm::Gcm;
+pub use gcm::{Gcm, PUBLICATION};
 pub use hash::{HashType, Hasher, UnsupportedHash, finger, hex_by_name, hmac_hex, in_pairs};
 pub use key::{Backend, PrivateOps, PublicOps, RsaPrivate, RsaPublic};
 pub use key_string::KeyString;

@@ -9,7 +9,8 @@
 //! successor's messages. If it cannot bind it exits with status 4, which stops the master.
 //!
 //! Frames on `publish_pull.ipc`: the job load without `serial`, then any number of topics (without any, the
-//! message goes to everybody). ZeroMQ's subscribers get topics only with `zmq_filtering`, which they must have set.
+//! message goes to everybody). ZeroMQ's subscribers get topics only with `zmq_filtering`, which they must have set. If the
+//! first topic is `private`, ids follow: each of these minions gets the job under its own session key (`publish_private`).
 
 use super::registration::Registrar;
 use super::rekey_notice::{Announcer, announcement};
@@ -17,7 +18,9 @@ use super::reqserver::EXIT_BIND;
 use super::roles::{Roles, exit_if_oversized};
 use super::score::Score;
 use halite_config::MasterConfig;
-use halite_crypto::{Crypticle, KeyString, PrivateKey, Signing};
+use halite_crypto::{CipherKind, Crypticle, Gcm, KeyString, PUBLICATION, PrivateKey, Signing};
+use halite_store::Stores;
+use halite_store::sessions::SessionStore;
 use halite_sys::exit::ExitError;
 use halite_sys::shared::SharedSecret;
 use halite_sys::signals::StopFlag;
@@ -27,10 +30,12 @@ use halite_transport::publish::{
 };
 use halite_transport::sockets::{Context, KeepAlive, Pull};
 use halite_transport::tls::ServerTls;
+use halite_wire::envelope::envelope_id;
 use halite_wire::msgpack::{self, Item, Profile, Reader};
-use halite_wire::topics::BROADCAST;
+use halite_wire::topics::{self, BROADCAST, PRIVATE};
 use halite_wire::{Map, Transport};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
 /// Longest wait of a turn.
 const TURN: Duration = Duration::from_millis(100);
@@ -83,6 +88,14 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             };
             // A key change is announced under the old key, hence before the first use of the new one.
             announce(&mut sealer, &mut ports)?;
+            if topics
+                .first()
+                .is_some_and(|first| first == PRIVATE.as_bytes())
+            {
+                sent += 1;
+                unsealed += ports.publish_private(&topics[1..], load, &mut sealer);
+                continue;
+            }
             match sealer.seal(load) {
                 Ok(message) => {
                     sent += 1;
@@ -104,6 +117,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
 struct Ports {
     all: Vec<(Transport, Box<dyn PublishPort>)>,
     registrar: Registrar,
+    sessions: Arc<dyn SessionStore>,
     filtering: bool,
 }
 
@@ -126,6 +140,7 @@ impl Ports {
         Ok(Ports {
             all,
             registrar: Registrar::new(config),
+            sessions: Stores::open(config).sessions,
             filtering: config.zmq_filtering,
         })
     }
@@ -155,6 +170,30 @@ impl Ports {
         for (transport, port) in &mut self.all {
             port.publish(topics_for(*transport, filtering, topics), message);
         }
+    }
+
+    /// Sends a job to each of these minions under its session key; returns to how many it could not be sent.
+    fn publish_private(&mut self, ids: &[Vec<u8>], load: &[u8], sealer: &mut Sealer) -> u64 {
+        let mut failed = 0;
+        for id in ids {
+            let id = envelope_id(std::str::from_utf8(id).ok());
+            let key = id.as_ref().map(|id| self.sessions.get(CipherKind::Gcm, id));
+            let (Some(id), Some(Ok(Some(key)))) = (id, key) else {
+                failed += 1;
+                log::warn!("a private job was not sent to a minion whose session has just ended");
+                continue;
+            };
+            let Some(message) = sealer.seal_private(id.as_str(), &key, load) else {
+                failed += 1;
+                log::error!("a publication was dropped: it is not a msgpack map");
+                continue;
+            };
+            let topic = topics::private(id.as_str());
+            for (_, port) in &mut self.all {
+                port.publish_exact(topic.as_bytes(), &message);
+            }
+        }
+        failed
     }
 
     fn mark(&mut self) {
@@ -264,6 +303,7 @@ struct Sealer {
     /// The key before it.
     previous: Option<Crypticle>,
     serial: u64,
+    private_serial: u64,
     signer: Option<(PrivateKey, Signing)>,
     announcer: Announcer,
     /// Seconds within which minions should fetch a new key; 0 to announce nothing.
@@ -287,6 +327,7 @@ impl Sealer {
             crypticle: None,
             previous: None,
             serial: 0,
+            private_serial: 0,
             signer,
             announcer: Announcer::default(),
             // A stock syndic takes every publication for a job.
@@ -344,7 +385,21 @@ impl Sealer {
             Some(crypticle) => crypticle.dumps_raw(&plain, None),
             None => return Err(ExitError::new(1, "there is no AES key")),
         };
-        let mut message = halite_wire::map! {"enc" => "aes"};
+        Ok(self.envelope("aes", sealed))
+    }
+
+    /// A job for one minion, under its session key. Its serial is a time, so that it increases over all publishers.
+    fn seal_private(&mut self, id: &str, session: &KeyString, load: &[u8]) -> Option<Vec<u8>> {
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let now = u64::try_from(now.as_nanos()).unwrap_or_default();
+        self.private_serial = now.max(self.private_serial + 1);
+        let plain = with_serial(load, self.private_serial)?;
+        let sealed = Gcm::derive(session, PUBLICATION).seal(id.as_bytes(), &plain);
+        Some(self.envelope("gcm", sealed))
+    }
+
+    fn envelope(&self, enc: &str, sealed: Vec<u8>) -> Vec<u8> {
+        let mut message = halite_wire::map! {"enc" => enc};
         if let Some((key, algorithm)) = &self.signer {
             let signature = key.sign(*algorithm, &sealed);
             message.set("load", sealed);
@@ -353,7 +408,7 @@ impl Sealer {
         } else {
             message.set("load", sealed);
         }
-        Ok(msgpack::encode_map(&message, Profile::Wire))
+        msgpack::encode_map(&message, Profile::Wire)
     }
 }
 

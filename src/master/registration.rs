@@ -55,6 +55,7 @@ impl Registrar {
         let mut topics = vec![
             BROADCAST.into(),
             topics::of_minion(id.as_str()).into_bytes(),
+            topics::private(id.as_str()).into_bytes(),
         ];
         if self.is_syndic_master {
             topics.push(SYNDIC.into());
@@ -122,7 +123,12 @@ mod tests {
             std::fs::write(keys.join("m1"), &stranger.public).unwrap();
             assert!(refusal(&[key], claim).contains("not the accepted one"));
             std::fs::write(keys.join("m1"), public).unwrap();
-            let expected = ["broadcast".to_owned(), HashType::Sha1.hex(b"m1")];
+            let own = HashType::Sha1.hex(b"m1");
+            let expected = [
+                "broadcast".to_owned(),
+                own.clone(),
+                format!("private:{own}"),
+            ];
             assert_eq!(
                 topics(&[&other, key], claim).unwrap().unwrap(),
                 expected.map(String::into_bytes)

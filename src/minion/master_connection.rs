@@ -208,6 +208,9 @@ impl MasterConnection {
                 self.receiver = Some(receiver);
             }
         }
+        if let Some(receiver) = &mut self.receiver {
+            receiver.set_session(&credentials);
+        }
         self.me.pillar = Arc::new(pillar);
         let first = self.session.preferred() == Some(credentials.name.clone());
         self.input(Input::Opened { first });
@@ -401,6 +404,7 @@ impl MasterConnection {
             let signed_in = present.signed_in > self.generation;
             self.generation = present.generation;
             let other = signed_in && receiver.rekey(&present.aes, verifier(&self.config, &present));
+            receiver.set_session(&present);
             let other = receiver.set_next_keys(present.keys()) || other;
             self.fruitless = (!other).then(Instant::now);
             if present.publish_url != self.publish_url {

@@ -159,11 +159,15 @@ impl SessionStore for MemorySessions {
         Ok(key.clone())
     }
 
-    fn remove(&self, id: &MinionId) -> io::Result<()> {
-        for kind in [CipherKind::Salt, CipherKind::Gcm] {
-            lock(&self.0).remove(&session(kind, id));
-        }
+    fn end(&self, kind: CipherKind, id: &MinionId) -> io::Result<()> {
+        lock(&self.0).remove(&session(kind, id));
         Ok(())
+    }
+
+    fn remove(&self, id: &MinionId) -> io::Result<()> {
+        [CipherKind::Salt, CipherKind::Gcm]
+            .into_iter()
+            .try_for_each(|kind| self.end(kind, id))
     }
 }
 

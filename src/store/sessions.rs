@@ -17,6 +17,9 @@ pub trait SessionStore: Send + Sync {
     /// the same key.
     fn get_or_create(&self, kind: CipherKind, id: &MinionId) -> io::Result<KeyString>;
 
+    /// Removes one key of `id`.
+    fn end(&self, kind: CipherKind, id: &MinionId) -> io::Result<()>;
+
     /// Removes the keys of `id`.
     fn remove(&self, id: &MinionId) -> io::Result<()>;
 }

@@ -7,6 +7,14 @@ pub const SYNDIC: &str = "syndic";
 /// Messages for all minions.
 pub const BROADCAST: &str = "broadcast";
 
+/// First topic of a job that goes to each of its minions under its session key; their ids follow.
+pub const PRIVATE: &str = "private";
+
+/// The topic of what is for one minion alone. Only who has subscribed to exactly this gets it.
+pub fn private(id: &str) -> String {
+    format!("{PRIVATE}:{}", of_minion(id))
+}
+
 /// The topic of one minion: the SHA-1 of its id, in hexadecimal.
 pub fn of_minion(id: &str) -> String {
     let digest = Sha1::digest(id.as_bytes());

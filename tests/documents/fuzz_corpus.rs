@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// Mutations per target, and for those that run something.
 const MUTATIONS: usize = 4000;
 const FEW_MUTATIONS: usize = 200;
-const SLOW: [&str; 2] = ["jinja_budget", "target_regex"];
+const SLOW: [&str; 3] = ["jinja_budget", "noise_handshake", "target_regex"];
 /// Longest mutated input.
 const LONGEST: usize = 8192;
 
@@ -122,4 +122,4 @@ macro_rules! targets {
     };
 }
 
-targets! { msgpack envelope crypticle_loads event_frame yaml target_compound parse_input return_load jinja sysinspect collective_packet collective_security stomp zmtp ruby_marshal ruby_psych collective_core collective_choria collective_filter arena_message arena_module envelope_peek ext_types target_regex jinja_budget kwargs saltfile zmtp_request tcp_frame ws_stream }
+targets! { msgpack envelope crypticle_loads event_frame yaml target_compound parse_input return_load jinja sysinspect collective_packet collective_security stomp zmtp ruby_marshal ruby_psych collective_core collective_choria collective_filter arena_message arena_module envelope_peek ext_types target_regex jinja_budget kwargs saltfile zmtp_request tcp_frame ws_stream noise_handshake session_gcm }

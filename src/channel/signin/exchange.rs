@@ -408,6 +408,56 @@ mod tests {
         assert!(why(verdict).contains("no longer supports"));
     }
 
+    /// All sequences of replies, genuine and forged: a session comes from the master alone, and ends the exchange.
+    #[test]
+    fn no_sequence_of_replies_leads_elsewhere() {
+        let (halite, other, terms) = (Halite::new(), Halite::new(), minion());
+        let (pinned, seen) = (master(), *halite.key.public());
+        let mut forged = other.introduction();
+        forged.set("sig", halite.introduction().bytes("sig").unwrap().to_vec());
+        let mut old = Vec::new();
+        sign_in(&terms, Some(&pinned), Some(&seen), |body| {
+            old = halite.answer(body);
+            old.clone()
+        });
+        let salt = unhex(&list(&json("auth-3008"))[0]["reply_hex"]);
+        let fixed = [
+            wrapped(halite.introduction().into()),
+            wrapped(forged.into()),
+            wrapped(Value::Nil),
+            old,
+            salt,
+            b"\xa8bad load".to_vec(),
+        ];
+        let kinds = fixed.len() + 1;
+        for (pinned, seen) in [
+            (None, None),
+            (Some(&pinned), None),
+            (Some(&pinned), Some(&seen)),
+        ] {
+            for sequence in 0..kinds.pow(2) {
+                let choice = |at: usize| sequence / kinds.pow(at as u32) % kinds;
+                let mut at = 0;
+                let (verdict, messages) = sign_in(&terms, pinned, seen, |body| {
+                    at += 1;
+                    match fixed.get(choice(at - 1)) {
+                        Some(reply) => reply.clone(),
+                        None => halite.answer(body),
+                    }
+                });
+                assert!(messages <= 2, "{sequence}");
+                if let Verdict::Accepted(accepted) = verdict {
+                    let genuine = choice(messages - 1) == fixed.len();
+                    let salts = choice(0) == 4 && seen.is_none();
+                    match accepted.cipher {
+                        CipherKind::Gcm => assert!(genuine, "{sequence}"),
+                        CipherKind::Salt => assert!(salts, "{sequence}"),
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn stock_masters_see_nothing_new_but_a_field() {
         let (_, body) = Exchange::begin(&minion(), None, None, NONCE);

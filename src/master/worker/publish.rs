@@ -6,6 +6,7 @@ use crate::access::additions::Additions;
 use crate::access::rules::{Call, Reach};
 use crate::access::{Caller, names, scope};
 use halite_config::SaltSeries;
+use halite_crypto::CipherKind;
 use halite_store::audit::Decision;
 use halite_store::keys::KeyState;
 use halite_store::minions::MinionInventory;
@@ -13,9 +14,10 @@ use halite_sys::exit::ExitError;
 use halite_sys::time::unix_now_i64;
 use halite_target::{Target, TargetError, TargetType};
 use halite_transport::sockets;
+use halite_wire::Transport;
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::msgpack::{self, Profile};
-use halite_wire::topics::{self, BROADCAST, SYNDIC};
+use halite_wire::topics::{self, BROADCAST, PRIVATE, SYNDIC};
 use halite_wire::{Map, Value};
 
 /// Fields of a request that a job consists of, beside its additions; all others are dropped, credentials among them.
@@ -443,6 +445,25 @@ fn too_large(bytes: usize, most: u64) -> Option<String> {
 /// Most topics of a job. With more minions it goes to all, who look at the target anyway: that costs less than finding each.
 const MAX_TOPICS: usize = 500;
 
+/// Most minions of a job that each of them gets under its own key.
+const MAX_PRIVATE: usize = 100;
+
+/// Whether each minion gets the job under its own session key: all must be halite's and connected in a way that allows it.
+fn is_private(worker: &Context, target: &Target, minions: &[String]) -> bool {
+    let config = &worker.config;
+    let possible = config.publish_private
+        && !config.order_masters
+        && !worker.ports.iter().any(|p| p.transport == Transport::Ws)
+        && by_id(target)
+        && minions.len() <= MAX_PRIVATE;
+    let has_session = |id: &String| {
+        let id = id.parse().ok();
+        let session = id.map(|id| worker.stores.sessions.get(CipherKind::Gcm, &id));
+        matches!(session, Some(Ok(Some(_))))
+    };
+    possible && minions.iter().all(has_session)
+}
+
 /// Sends the job to the publisher, with the topics of its minions: for those that filter (reference 1.4), and for those of
 /// transports where the publisher knows who is who.
 fn send(
@@ -452,7 +473,10 @@ fn send(
     minions: &[String],
 ) -> sockets::Result<()> {
     let mut parts = vec![job];
-    if worker.config.zmq_filtering || worker.has_registration() {
+    if is_private(worker, target, minions) {
+        parts.push(PRIVATE.into());
+        parts.extend(minions.iter().map(|id| id.clone().into_bytes()));
+    } else if worker.config.zmq_filtering || worker.has_registration() {
         if by_id(target) && minions.len() <= MAX_TOPICS {
             parts.extend(minions.iter().map(|id| topics::of_minion(id).into_bytes()));
             if worker.config.order_masters {

@@ -90,10 +90,12 @@ impl SessionStore for LocalSessions {
         Ok(key)
     }
 
+    fn end(&self, kind: CipherKind, id: &MinionId) -> io::Result<()> {
+        found(std::fs::remove_file(self.path(kind, id))).map(drop)
+    }
+
     fn remove(&self, id: &MinionId) -> io::Result<()> {
-        KINDS
-            .into_iter()
-            .try_for_each(|kind| found(std::fs::remove_file(self.path(kind, id))).map(drop))
+        KINDS.into_iter().try_for_each(|kind| self.end(kind, id))
     }
 }
 

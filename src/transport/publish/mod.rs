@@ -143,7 +143,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
         let body: Arc<[u8]> = C::frame(message, false).into();
         // A message limited to earlier connections is not for newcomers.
         if mark.is_none() && !self.newcomers.is_empty() {
-            self.newcomers.store(topics, message.len(), &body);
+            self.newcomers.store(topics, false, message.len(), &body);
         }
         let mut wanting = Vec::new();
         // Tokens increase.
@@ -306,6 +306,15 @@ impl<C: SubscriberCodec> PublishServer<C> {
     fn send_missed(&mut self, token: u64, new: &[Arc<[u8]>]) {
         let wants = |text: &[u8]| new.iter().any(|topic| text.starts_with(topic));
         for recent in self.newcomers.take_missed(token) {
+            if recent.exact {
+                if new
+                    .iter()
+                    .any(|topic| recent.topics.iter().any(|t| t[..] == topic[..]))
+                {
+                    self.queue(&[token], None, &recent.body);
+                }
+                continue;
+            }
             if !C::TOPICS {
                 self.queue(&[token], None, &recent.body);
                 continue;
@@ -446,6 +455,17 @@ impl<C: SubscriberCodec> PublishPort for PublishServer<C> {
 
     fn publish(&mut self, topics: &[Vec<u8>], message: &[u8]) {
         self.publish_until(None, topics, message);
+    }
+
+    fn publish_exact(&mut self, topic: &[u8], message: &[u8]) {
+        let body: Arc<[u8]> = C::frame(message, false).into();
+        if !self.newcomers.is_empty() {
+            self.newcomers
+                .store(&[topic.to_vec()], true, message.len(), &body);
+        }
+        let mut wanting = Vec::new();
+        self.topics.exact(topic, &mut wanting);
+        self.queue(&wanting, None, &body);
     }
 
     fn mark(&mut self) {

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 pub(super) struct Recent {
     /// Topics it is published under; if empty, the start of the message is matched.
     pub topics: Arc<[Vec<u8>]>,
+    /// Whether only subscriptions to exactly one of the topics count, and the message comes without its topic.
+    pub exact: bool,
     /// The framed message.
     pub body: Arc<[u8]>,
     /// Bytes of `body` before the message.
@@ -59,12 +61,13 @@ impl Newcomers {
     }
 
     /// Stores a publication.
-    pub fn store(&mut self, topics: &[Vec<u8>], message: usize, body: &Arc<[u8]>) {
+    pub fn store(&mut self, topics: &[Vec<u8>], exact: bool, message: usize, body: &Arc<[u8]>) {
         let (most, bytes) = self.limits;
         self.next += 1;
         self.bytes += body.len();
         self.recent.push_back(Recent {
             topics: topics.into(),
+            exact,
             body: body.clone(),
             head: body.len() - message,
         });
@@ -123,9 +126,9 @@ mod tests {
         let mut new = Newcomers::new(3, 100);
         let body = |text: &str| Arc::from(format!("#{text}").as_bytes());
         new.add(1, now);
-        new.store(&[], 1, &body("a"));
+        new.store(&[], false, 1, &body("a"));
         new.add(2, now + Duration::from_secs(9));
-        new.store(&[b"t".to_vec()], 1, &body("b"));
+        new.store(&[b"t".to_vec()], false, 1, &body("b"));
         assert_eq!(messages(&new.take_missed(1)), [b"a", b"b"]);
         assert!(new.take_missed(1).is_empty(), "once");
         let missed = new.take_missed(2);
@@ -135,12 +138,12 @@ mod tests {
         new.add(3, now);
         new.expire(now + Duration::from_secs(9), Duration::from_secs(10));
         for text in ["c", "d", "e", "f"] {
-            new.store(&[], 1, &body(text));
+            new.store(&[], false, 1, &body(text));
         }
         assert_eq!(messages(&new.take_missed(3)), [b"d", b"e", b"f"], "three");
         new.add(4, now);
-        new.store(&[], 99, &body(&"g".repeat(99)));
-        new.store(&[], 1, &body("h"));
+        new.store(&[], false, 99, &body(&"g".repeat(99)));
+        new.store(&[], false, 1, &body("h"));
         assert_eq!((new.recent.len(), new.bytes), (1, 2), "100 bytes");
         new.expire(now + Duration::from_secs(10), Duration::from_secs(10));
         assert!(new.is_empty() && new.take_missed(4).is_empty());

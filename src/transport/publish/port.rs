@@ -102,6 +102,9 @@ pub trait PublishPort {
     /// registered and have none of the topics. [`turn`](PublishPort::turn) sends it.
     fn publish(&mut self, topics: &[Vec<u8>], message: &[u8]);
 
+    /// Queues a message, without a topic, for those who have subscribed to exactly this topic, or are registered with it.
+    fn publish_exact(&mut self, topic: &[u8], message: &[u8]);
+
     /// Marks the present connections, for [`publish_to_marked`](PublishPort::publish_to_marked).
     fn mark(&mut self);
 

@@ -44,6 +44,11 @@ impl Topics {
         }
     }
 
+    /// Adds to `out` the subscribers of exactly this topic.
+    pub fn exact(&self, topic: &[u8], out: &mut Vec<u64>) {
+        out.extend(self.wanted.get(topic).into_iter().flatten());
+    }
+
     /// Adds to `out` the subscribers whose topics match the start of a message, each once.
     pub fn matching(&self, message: &[u8], out: &mut Vec<u64>) {
         let from = out.len();

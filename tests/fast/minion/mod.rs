@@ -8,6 +8,7 @@ mod handshake;
 mod masters;
 mod own;
 mod pair;
+mod private;
 mod returners;
 mod states;
 mod stock;
