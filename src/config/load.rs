@@ -76,6 +76,10 @@ impl MasterConfig {
         if c.tls().is_some() && !has_tls {
             c.warnings.push(super::tls::NO_TLS.to_owned());
         }
+        if let Some(option) = c.excludes_private().filter(|_| c.publish_private) {
+            let text = format!("'publish_private' has no effect with {option}");
+            c.warnings.push(text);
+        }
         let pools = c.read_pools(&checks)?;
         let longest = pools.iter().map(|p| p.name.len() + "workers-.ipc".len());
         let longest = longest

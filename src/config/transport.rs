@@ -35,6 +35,21 @@ impl MasterConfig {
         self.ssl.options()
     }
 
+    /// Whether jobs can go to each of their minions alone: `publish_private` is set, and nothing that excludes it.
+    pub fn publishes_privately(&self) -> bool {
+        self.publish_private && self.excludes_private().is_none()
+    }
+
+    /// The option with which `publish_private` has no effect: lower masters need all jobs, and subscribers of WebSocket are
+    /// not known by id.
+    pub(super) fn excludes_private(&self) -> Option<&'static str> {
+        let has_ws = || self.ports().iter().any(|p| p.transport == Transport::Ws);
+        match self.order_masters {
+            true => Some("order_masters"),
+            false => has_ws().then_some("transport ws"),
+        }
+    }
+
     /// The publish ports of all transports.
     pub fn publish_ports(&self) -> Vec<u16> {
         self.ports().iter().map(|p| p.publish_port).collect()
@@ -144,6 +159,26 @@ mod tests {
         Ok(ports
             .map(|p| (p.transport, p.publish_port, p.ret_port))
             .collect())
+    }
+
+    #[test]
+    fn private_jobs_need_known_subscribers() {
+        for (options, private, warned) in [
+            ("{}", false, false),
+            ("{publish_private: true}", true, false),
+            ("{publish_private: true, transport: tcp}", true, false),
+            ("{publish_private: true, transports: [ws]}", false, true),
+            ("{publish_private: true, order_masters: true}", false, true),
+            ("{order_masters: true}", false, false),
+        ] {
+            let map = halite_wire::yaml::parse(options).unwrap();
+            let map = map.into_map().unwrap_or_default();
+            let config = MasterConfig::from_map(map, std::path::Path::new("/")).unwrap();
+            assert_eq!(config.publishes_privately(), private, "{options}");
+            let text = "'publish_private' has no effect";
+            let has = config.warnings.iter().any(|w| w.contains(text));
+            assert_eq!(has, warned, "{options}");
+        }
     }
 
     #[test]

@@ -14,7 +14,6 @@ use halite_sys::exit::ExitError;
 use halite_sys::time::unix_now_i64;
 use halite_target::{Target, TargetError, TargetType};
 use halite_transport::sockets;
-use halite_wire::Transport;
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::topics::{self, BROADCAST, PRIVATE, SYNDIC};
@@ -450,12 +449,8 @@ const MAX_PRIVATE: usize = 100;
 
 /// Whether each minion gets the job under its own session key: all must be halite's and connected in a way that allows it.
 fn is_private(worker: &Context, target: &Target, minions: &[String]) -> bool {
-    let config = &worker.config;
-    let possible = config.publish_private
-        && !config.order_masters
-        && !worker.ports.iter().any(|p| p.transport == Transport::Ws)
-        && by_id(target)
-        && minions.len() <= MAX_PRIVATE;
+    let possible =
+        worker.config.publishes_privately() && by_id(target) && minions.len() <= MAX_PRIVATE;
     let has_session = |id: &String| {
         let id = id.parse().ok();
         let session = id.map(|id| worker.stores.sessions.get(CipherKind::Gcm, &id));
