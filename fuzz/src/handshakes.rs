@@ -1,6 +1,6 @@
 //! The handshake between halite peers and what follows it.
 
-use halite::crypto::noise::{Initiator, Responder, StaticKey, prologue};
+use halite::crypto::noise::{Initiator, Responder, StaticKey, fingerprint, prologue};
 use halite::crypto::{CipherKind, KeyString, SessionCipher};
 use halite::wire::msgpack;
 use std::sync::LazyLock;
@@ -16,7 +16,7 @@ pub fn noise_handshake(data: &[u8]) {
         [MASTER, MINION].map(|text| StaticKey::from_text(text).expect("the key is right"))
     });
     let [master, minion] = &*KEYS;
-    let prologue = prologue("m1");
+    let prologue = prologue(&fingerprint("PEM"), "m1");
     // Only its sender knows the shared secret.
     assert!(Responder::read(master, &prologue, data).is_err() || data.len() >= 96);
     let Ok((waiting, first)) = Initiator::start(minion, master.public(), &prologue, data) else {

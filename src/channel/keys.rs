@@ -1,10 +1,11 @@
 //! Keys in the minion's `pki_dir`: its own key pair and the master's key (reference 2.2).
 
 use super::signin::MasterKey;
+use super::signin::SeenMasters;
 use halite_config::MinionConfig;
-use halite_crypto::noise::{StaticKey, StaticPublic, public_from_text, public_to_text};
-use halite_crypto::{HashType, PrivateKey, PublicKey, finger};
-use halite_sys::daemon::{make_dir, write_atomic, write_new};
+use halite_crypto::noise::{StaticKey, StaticPublic};
+use halite_crypto::{PrivateKey, PublicKey};
+use halite_sys::daemon::{make_dir, read_or_make, write_atomic, write_new};
 use halite_sys::exit::ExitError;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -52,8 +53,12 @@ fn generate(config: &MinionConfig, path: &Path) -> Result<PrivateKey, ExitError>
             format!("a key of {} bits (keysize): {e}", config.keysize),
         )
     })?;
-    write_atomic(path, key.to_pem().as_bytes(), 0o400)
-        .map_err(|e| ExitError::io("key", path, &e))?;
+    match write_new(path, key.to_pem().as_bytes(), 0o400) {
+        Ok(()) => {}
+        // Another process of this minion was faster.
+        Err(e) if e.kind() == ErrorKind::AlreadyExists => return own_key(config),
+        Err(e) => return Err(ExitError::io("key", path, &e)),
+    }
     // A public key left from another pair would be shown as ours.
     let _ = std::fs::remove_file(config.minion_pub());
     Ok(key)
@@ -99,20 +104,15 @@ pub fn pin(path: &Path, master: &MasterKey, replace: bool) -> Result<bool, ExitE
     }
 }
 
-/// Reads the minion's static key for the handshake with a halite master; generates one if there is none.
-///
-/// # Errors
-/// The file cannot be used.
-pub fn own_noise_key(config: &MinionConfig) -> Result<StaticKey, ExitError> {
+/// Reads the minion's static key for the handshake with a halite master. A missing or damaged one is made anew; one that cannot
+/// be stored is used until the end of the process.
+pub fn own_noise_key(config: &MinionConfig) -> StaticKey {
     let path = config.noise_key();
-    if let Some(text) = read(&path)? {
-        return StaticKey::from_text(&text)
-            .map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())));
-    }
-    let key = StaticKey::generate();
-    write_atomic(&path, key.to_text().as_bytes(), 0o400)
-        .map_err(|e| ExitError::io("key", &path, &e))?;
-    Ok(key)
+    let parse = |text: &str| StaticKey::from_text(text).ok();
+    read_or_make(&path, 0o400, parse, || StaticKey::generate().to_text()).unwrap_or_else(|e| {
+        log::warn!("the static key in {} cannot be kept: {e}", path.display());
+        StaticKey::generate()
+    })
 }
 
 /// The file of the pinned static key of the master whose key is in `master_file`.
@@ -120,35 +120,31 @@ pub fn noise_file(master_file: &Path) -> PathBuf {
     master_file.with_extension("noise")
 }
 
-/// The static key of `master`, if it has been seen.
+/// The static keys of masters that were seen, each with the fingerprint of the RSA key that certified it.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn pinned_noise(path: &Path, master: &MasterKey) -> Result<Option<StaticPublic>, ExitError> {
-    let Some(text) = read(path)? else {
-        return Ok(None);
-    };
-    let known = text
-        .split_once(' ')
-        .filter(|(of, _)| *of == of_master(master));
-    Ok(known.and_then(|(_, key)| public_from_text(key)))
+pub fn seen_masters(path: &Path) -> Result<SeenMasters, ExitError> {
+    Ok(match read(path)? {
+        Some(text) => SeenMasters::parse(&text),
+        None => SeenMasters::default(),
+    })
 }
 
-/// Stores the static key of `master`: from now on, no other handshake is accepted from it.
-///
-/// # Errors
-/// The directory cannot be written.
-pub fn pin_noise(path: &Path, master: &MasterKey, key: &StaticPublic) -> Result<(), ExitError> {
-    if pinned_noise(path, master)?.as_ref() == Some(key) {
-        return Ok(());
+/// Stores the static key of `master`: from now on, no other handshake is accepted from it. If that is not possible, a warning
+/// says so.
+pub fn keep_seen(path: &Path, master: &MasterKey, key: &StaticPublic) {
+    let mut seen = seen_masters(path).unwrap_or_default();
+    if seen.key_of(master) == Some(key) && !seen.is_damaged() {
+        return;
     }
-    let text = format!("{} {}\n", of_master(master), public_to_text(key));
-    write_atomic(path, text.as_bytes(), 0o644)
-        .map_err(|e| ExitError::io("master's static key", path, &e))
-}
-
-fn of_master(master: &MasterKey) -> String {
-    finger(&master.pem, HashType::Sha256)
+    seen.add(master, key);
+    if let Err(e) = write_atomic(path, seen.to_text().as_bytes(), 0o644) {
+        log::warn!(
+            "the master's static key cannot be kept in {}: {e}",
+            path.display()
+        );
+    }
 }
 
 /// The key that verifies masters' keys (`master_sign_key_name`), if its file exists.

@@ -9,7 +9,7 @@ use super::master_search::{Action, Event, MasterOrder, MasterSearch, MasterType,
 use super::requester::{RequestResult, Requester};
 use super::signin::{
     Accepted, Exchange, MasterKey, NextStep, NoiseIdentity, OTHER_MASTER, RetryOptions,
-    SignInConfig, Verdict,
+    SeenMasters, SignInConfig, Verdict,
 };
 use halite_config::MinionConfig;
 use halite_crypto::{CipherKind, KeyString, SessionCipher, clean_key, fill_random, nonce};
@@ -359,13 +359,11 @@ impl Session {
         let url = tcp_url(&master.host, master.port);
         requester.set_url(&url);
         let pinned = keys::pinned(&self.master_file)?;
-        let seen = match (&pinned, &self.terms.noise) {
-            (Some(master), Some(_)) => {
-                keys::pinned_noise(&keys::noise_file(&self.master_file), master)?
-            }
-            _ => None,
+        let seen = match &self.terms.noise {
+            Some(_) => keys::seen_masters(&keys::noise_file(&self.master_file))?,
+            None => SeenMasters::default(),
         };
-        let begun = Exchange::begin(&self.terms, pinned.as_ref(), seen.as_ref(), &nonce());
+        let begun = Exchange::begin(&self.terms, pinned.as_ref(), &seen, &nonce());
         let (mut exchange, mut body) = begun;
         loop {
             let reply = match requester.request(&body, timeout, stop, None)? {
@@ -384,7 +382,7 @@ impl Session {
                 }
                 RequestResult::Stopped => return Ok(None),
             };
-            match exchange.step(&self.terms, pinned.as_ref(), &reply) {
+            match exchange.step(&self.terms, pinned.as_ref(), &seen, &reply) {
                 NextStep::Send(next, message) => (exchange, body) = (next, message),
                 NextStep::Done(Verdict::Accepted(accepted)) => {
                     return self.keep_key(accepted, pinned.is_some()).map(Some);
@@ -409,7 +407,7 @@ impl Session {
             }
         }
         if let Some(key) = &accepted.noise {
-            keys::pin_noise(&keys::noise_file(&self.master_file), &accepted.master, key)?;
+            keys::keep_seen(&keys::noise_file(&self.master_file), &accepted.master, key);
         }
         Ok(Verdict::Accepted(accepted))
     }
@@ -499,7 +497,7 @@ fn terms(config: &MinionConfig, grains: &Map) -> Result<SignInConfig, ExitError>
         tok: OnceLock::new(),
         noise: match config.handshake.as_str() {
             "salt" => None,
-            _ => Some(NoiseIdentity::new(keys::own_noise_key(config)?)),
+            _ => Some(NoiseIdentity::new(keys::own_noise_key(config))),
         },
         noise_only: config.handshake == "noise",
     })

@@ -22,6 +22,8 @@ pub enum CryptoError {
     Exponent,
     /// Not a key string: Salt's have 56 bytes in base64.
     BadKeyString,
+    /// Not a static key of the handshake between halite peers: these have 32 bytes in base64.
+    BadStaticKey,
     /// The plain text has `len` bytes, but this key can encrypt only `max`.
     TooLong {
         /// Bytes given.
@@ -63,6 +65,10 @@ impl fmt::Display for CryptoError {
             ),
             CryptoError::BadKeyString => f.write_str(
                 "not a key string (56 bytes in base64, 76 characters); remove the file it came \
+                 from so that a new one is made",
+            ),
+            CryptoError::BadStaticKey => f.write_str(
+                "not a static key (32 bytes in base64, 44 characters); remove the file it came \
                  from so that a new one is made",
             ),
             CryptoError::TooLong { len, max } => write!(

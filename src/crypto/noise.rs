@@ -6,7 +6,7 @@
 //! gives mutual authentication and forward secrecy: who later gets all static keys still cannot read what the reply carried
 //! (Noise specification, 7.7: payload security of IK; the first message is secret as long as the master's static key is).
 
-use super::{CryptoError, rng};
+use super::{CryptoError, HashType, clean_key, rng};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use snow::params::{DHChoice, NoiseParams};
@@ -54,18 +54,25 @@ pub enum Signer {
     Minion,
 }
 
-/// What an RSA key signs to certify a static key. It starts like no message of Salt that an RSA key signs.
-pub fn statement(signer: Signer, key: &StaticPublic) -> Vec<u8> {
+/// The fingerprint of an RSA key, SHA-256 of its PEM text in clean form, in hexadecimal.
+pub fn fingerprint(pem: &str) -> String {
+    HashType::Sha256.hex(clean_key(pem).as_bytes())
+}
+
+/// What an RSA key signs to certify a static key, for use with the master whose RSA key has the fingerprint `master`. It starts
+/// like no message of Salt that an RSA key signs.
+pub fn statement(signer: Signer, key: &StaticPublic, master: &str) -> Vec<u8> {
     let who = match signer {
         Signer::Master => "halite: X25519 key of the master\0",
         Signer::Minion => "halite: X25519 key of the minion\0",
     };
-    [who.as_bytes(), key].concat()
+    [who.as_bytes(), master.as_bytes(), key].concat()
 }
 
-/// The prologue of a handshake: version and the minion's id, so that a message for one id cannot be used for another.
-pub fn prologue(id: &str) -> Vec<u8> {
-    [b"halite 1\0", id.as_bytes()].concat()
+/// The prologue of a handshake: version, the fingerprint of the master's RSA key, and the minion's id. A message for one master
+/// or id cannot be used for another, and a master that has got another RSA key introduces itself again.
+pub fn prologue(master: &str, id: &str) -> Vec<u8> {
+    [b"halite 1\0", master.as_bytes(), b"\0", id.as_bytes()].concat()
 }
 
 /// A static key pair. Wiped when dropped, prints as `***`.
@@ -86,13 +93,13 @@ impl StaticKey {
     /// Parses the text of [`StaticKey::to_text`], ignoring surrounding white space.
     ///
     /// # Errors
-    /// [`CryptoError::BadKeyString`] if it is not 32 bytes in base64.
+    /// [`CryptoError::BadStaticKey`] if it is not 32 bytes in base64.
     pub fn from_text(text: &str) -> Result<StaticKey, CryptoError> {
         let bytes = Zeroizing::new(STANDARD.decode(text.trim()).unwrap_or_default());
         let private = <[u8; KEY]>::try_from(bytes.as_slice()).map(Zeroizing::new);
         private
             .map(StaticKey::of)
-            .map_err(|_| CryptoError::BadKeyString)
+            .map_err(|_| CryptoError::BadStaticKey)
     }
 
     /// The private key in base64.
@@ -263,7 +270,7 @@ mod tests {
         let key = |name: &str| StaticKey::of(Zeroizing::new(get(name).try_into().unwrap()));
         let [master, minion] = [key("master_static_private"), key("minion_static_private")];
         let prologue_1 = get("prologue");
-        assert_eq!(prologue_1, prologue("m1"));
+        assert_eq!(prologue_1, prologue(&fingerprint("PEM"), "m1"));
         let ephemeral = [
             get("minion_ephemeral_private"),
             get("master_ephemeral_private"),

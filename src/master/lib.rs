@@ -35,7 +35,7 @@ pub use supervisor::{CONFIG_DIR, LOG_LEVEL, chown_logs, hand_over, supervise};
 use halite_config::MasterConfig;
 use halite_crypto::noise::StaticKey;
 use halite_crypto::{PrivateKey, clean_key};
-use halite_sys::daemon::write_atomic;
+use halite_sys::daemon::{read_or_make, write_atomic};
 use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 use roles::Roles;
@@ -69,19 +69,16 @@ pub(crate) fn load_or_create_key(path: &Path, bits: usize) -> Result<PrivateKey,
 /// Creates the master's own keys where they are missing, and checks the key pair.
 pub(crate) fn create_own_keys(config: &MasterConfig) -> Result<(), ExitError> {
     load_or_create_key(&config.master_key(), config.keysize as usize)?;
-    let path = config.noise_key();
-    if !path.exists() {
-        write_atomic(&path, StaticKey::generate().to_text().as_bytes(), 0o400)?;
-    }
-    Ok(())
+    noise_key(config).map(drop)
 }
 
-/// The master's static key for the handshake of halite's minions.
+/// The master's static key for the handshake of halite's minions. It only has to be certified, which is done at each start, so
+/// that a missing or damaged one is made anew.
 pub(crate) fn noise_key(config: &MasterConfig) -> Result<StaticKey, ExitError> {
     let path = config.noise_key();
-    let failed = |e: &dyn std::fmt::Display| ExitError::new(1, format!("{}: {e}", path.display()));
-    let text = std::fs::read_to_string(&path).map(Zeroizing::new);
-    StaticKey::from_text(&text.map_err(|e| failed(&e))?).map_err(|e| failed(&e))
+    let parse = |text: &str| StaticKey::from_text(text).ok();
+    read_or_make(&path, 0o400, parse, || StaticKey::generate().to_text())
+        .map_err(|e| ExitError::io("key", &path, &e))
 }
 
 /// Runs one role other than the supervisor, by the name in its environment.

@@ -136,7 +136,7 @@ impl KeyStore for MemoryKeys {
 }
 
 #[derive(Default)]
-struct MemorySessions(Mutex<BTreeMap<(MinionId, bool), KeyString>>);
+struct MemorySessions(Table<(MinionId, bool), (KeyString, String)>);
 
 fn session(kind: CipherKind, id: &MinionId) -> (MinionId, bool) {
     (id.clone(), kind == CipherKind::Gcm)
@@ -148,19 +148,27 @@ impl SessionStore for MemorySessions {
     }
 
     fn get(&self, kind: CipherKind, id: &MinionId) -> io::Result<Option<KeyString>> {
-        Ok(lock(&self.0).get(&session(kind, id)).cloned())
+        Ok(self.0.get(&session(kind, id)).map(|(key, _)| key))
     }
 
-    fn get_or_create(&self, kind: CipherKind, id: &MinionId) -> io::Result<KeyString> {
-        let mut all = lock(&self.0);
-        let key = all
-            .entry(session(kind, id))
-            .or_insert_with(KeyString::generate);
-        Ok(key.clone())
+    fn version(&self, kind: CipherKind, id: &MinionId) -> Option<Version> {
+        self.0.version(&session(kind, id))
+    }
+
+    fn get_or_create(&self, kind: CipherKind, id: &MinionId, owner: &str) -> io::Result<KeyString> {
+        let at = session(kind, id);
+        match self.0.get(&at) {
+            Some((key, of)) if kind == CipherKind::Salt || of == owner => Ok(key),
+            _ => {
+                let key = KeyString::generate();
+                self.0.put(at, (key.clone(), owner.to_owned()));
+                Ok(key)
+            }
+        }
     }
 
     fn end(&self, kind: CipherKind, id: &MinionId) -> io::Result<()> {
-        lock(&self.0).remove(&session(kind, id));
+        self.0.remove(&session(kind, id));
         Ok(())
     }
 

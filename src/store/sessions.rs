@@ -1,6 +1,7 @@
 //! Session keys of minions, created at sign-in and kept across restarts (reference `salt-protocol.md` 4.3). A minion can have
 //! one of each kind: a key that was sent by Salt's sign-in is never used for AES-256-GCM.
 
+use crate::keys::Version;
 use halite_crypto::{CipherKind, KeyString};
 use halite_wire::ids::MinionId;
 use std::io;
@@ -13,9 +14,13 @@ pub trait SessionStore: Send + Sync {
     /// The key of `id`; `None` if there is none, or it has expired.
     fn get(&self, kind: CipherKind, id: &MinionId) -> io::Result<Option<KeyString>>;
 
+    /// Changes with the key; `None` if there is none, or it has expired.
+    fn version(&self, kind: CipherKind, id: &MinionId) -> Option<Version>;
+
     /// The key of `id`, created now if there is none or it has expired. Processes that call this at the same time get
-    /// the same key.
-    fn get_or_create(&self, kind: CipherKind, id: &MinionId) -> io::Result<KeyString>;
+    /// the same key. `owner` is the fingerprint of the minion's RSA key: for AES-256-GCM, the session of another one counts
+    /// as missing.
+    fn get_or_create(&self, kind: CipherKind, id: &MinionId, owner: &str) -> io::Result<KeyString>;
 
     /// Removes one key of `id`.
     fn end(&self, kind: CipherKind, id: &MinionId) -> io::Result<()>;

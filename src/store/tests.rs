@@ -75,13 +75,18 @@ fn sessions_are_kept() {
         let kinds = [CipherKind::Salt, CipherKind::Gcm];
         let none = |kind| sessions.get(kind, &a).unwrap().is_none();
         assert!(kinds.into_iter().all(none));
-        let keys = kinds.map(|kind| sessions.get_or_create(kind, &a).unwrap());
+        let keys = kinds.map(|kind| sessions.get_or_create(kind, &a, "x").unwrap());
         assert!(keys[0] != keys[1]);
-        let again = kinds.map(|kind| sessions.get_or_create(kind, &a).unwrap());
+        let again = kinds.map(|kind| sessions.get_or_create(kind, &a, "x").unwrap());
         assert!(again == keys);
+        let version = |kind| sessions.version(kind, &a);
+        assert!(kinds.into_iter().all(|kind| version(kind).is_some()));
+        assert!(sessions.get_or_create(CipherKind::Salt, &a, "y").unwrap() == keys[0]);
+        assert!(sessions.get_or_create(CipherKind::Gcm, &a, "y").unwrap() != keys[1]);
         sessions.remove(&a).unwrap();
         sessions.remove(&a).unwrap();
         assert!(kinds.into_iter().all(none));
+        assert!(kinds.into_iter().all(|kind| version(kind).is_none()));
     });
 }
 

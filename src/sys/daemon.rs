@@ -129,6 +129,37 @@ pub fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     })
 }
 
+/// Reads a file that can be made anew: if it is missing or `parse` refuses it, it gets the content that `make` gives.
+/// Processes that do this at the same time get the same.
+///
+/// # Errors
+/// The file cannot be read, or not be written where it must be.
+pub fn read_or_make<T, C>(
+    path: &Path,
+    mode: u32,
+    parse: impl Fn(&str) -> Option<T>,
+    make: impl Fn() -> C,
+) -> io::Result<T>
+where
+    C: std::ops::Deref<Target = String>,
+{
+    use io::ErrorKind::{AlreadyExists, InvalidData, NotFound};
+    let read = || std::fs::read_to_string(path).map(|text| parse(text.trim()));
+    match read() {
+        Ok(Some(found)) => return Ok(found),
+        Err(e) if e.kind() == NotFound => match write_new(path, make().as_bytes(), mode) {
+            Err(e) if e.kind() != AlreadyExists => return Err(e),
+            _ => {}
+        },
+        Err(e) if e.kind() != InvalidData => return Err(e),
+        Ok(None) | Err(_) => {
+            log::warn!("{} is damaged; it is made anew", path.display());
+            write_atomic(path, make().as_bytes(), mode)?;
+        }
+    }
+    read()?.ok_or_else(|| InvalidData.into())
+}
+
 /// Writes a temporary file next to `path`, then calls `place` to move it there. Nobody can foretell its name, and
 /// it must not exist: whoever may write to the directory cannot make this process write elsewhere.
 fn beside(

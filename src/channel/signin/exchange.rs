@@ -6,20 +6,17 @@
 //! the handshake, and takes nothing else from this master: who could remove the field on the way would gain nothing.
 
 use super::{
-    Accepted, MasterKey, NOISE_SIGNING, Request, SignInConfig, Verdict, clear, key_string, refusal,
-    trusted_master, verify, wrong_finger,
+    Accepted, MasterKey, NOISE_SIGNING, Request, SeenMasters, SignInConfig, Verdict, clear,
+    key_string, refusal, trusted_master, verify, wrong_finger,
 };
 use halite_crypto::CipherKind;
-use halite_crypto::noise::{Initiator, Signer, StaticPublic, prologue, statement};
+use halite_crypto::noise::{Initiator, Signer, StaticPublic, fingerprint, prologue, statement};
 use halite_wire::budget::Budget;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 
 const LOST: &str = "the master no longer supports the handshake that it had before; if it was replaced by one of stock Salt, \
     remove minion_master.noise from pki_dir";
-
-/// The static key of the pinned master, if it was seen before.
-pub type SeenKey<'a> = Option<&'a StaticPublic>;
 
 /// What comes after a reply.
 pub enum NextStep {
@@ -37,11 +34,7 @@ struct Introduced {
 }
 
 /// A sign-in that waits for a reply.
-pub struct Exchange {
-    state: State,
-    /// Whether the master must support the handshake.
-    bound: bool,
-}
+pub struct Exchange(State);
 
 enum State {
     Salt(Box<Request>),
@@ -58,46 +51,43 @@ impl Exchange {
     pub fn begin(
         terms: &SignInConfig,
         pinned: Option<&MasterKey>,
-        seen: SeenKey,
+        seen: &SeenMasters,
         nonce: &str,
     ) -> (Exchange, Vec<u8>) {
-        let bound = terms.noise_only || seen.is_some();
-        // `always_verify_signature` wants to see the signature of the master's key each time.
-        if let (Some(pinned), Some(key), false) = (pinned, seen, terms.always_verify) {
+        // With these options, what the master says about its key is to be looked at.
+        let wary = terms.always_verify || terms.verify_master_sign;
+        if let Some(master) = pinned.filter(|_| !wary)
+            && let Some(key) = seen.key_of(master)
+            && wrong_finger(terms, master).is_none()
+        {
             let with = Introduced {
-                master: pinned.clone(),
+                master: master.clone(),
                 pin: false,
                 key: *key,
             };
-            if let Some(begun) = Exchange::noise(terms, with, true, bound) {
+            if let Some(begun) = Exchange::noise(terms, with, true) {
                 return begun;
             }
         }
         let mut request = Request::new(terms, pinned, nonce);
         let body = std::mem::take(&mut request.body);
-        let state = State::Salt(Box::new(request));
-        (Exchange { state, bound }, body)
+        (Exchange(State::Salt(Box::new(request))), body)
     }
 
-    fn noise(
-        terms: &SignInConfig,
-        with: Introduced,
-        first: bool,
-        bound: bool,
-    ) -> Option<(Exchange, Vec<u8>)> {
+    fn noise(terms: &SignInConfig, with: Introduced, first: bool) -> Option<(Exchange, Vec<u8>)> {
         let identity = terms.noise.as_ref()?;
         let mut payload = halite_wire::map! {
             "id" => terms.id.as_str(), "pub" => terms.public.as_str(),
-            "sig" => terms.certificate(identity).to_vec(),
+            "sig" => terms.certificate(identity, &with.master),
         };
         if let Some(grains) = &terms.autosign_grains {
             payload.set("autosign_grains", grains.clone());
         }
         let payload = msgpack::encode_map(&payload, Profile::Wire);
-        let (initiator, message) =
-            Initiator::start(&identity.key, &with.key, &prologue(&terms.id), &payload)
-                .inspect_err(|e| log::error!("{e}"))
-                .ok()?;
+        let prologue = prologue(&fingerprint(&with.master.pem), &terms.id);
+        let (initiator, message) = Initiator::start(&identity.key, &with.key, &prologue, &payload)
+            .inspect_err(|e| log::error!("{e}"))
+            .ok()?;
         let load =
             halite_wire::map! {"cmd" => "_auth", "id" => terms.id.as_str(), "noise" => message};
         let state = State::Noise {
@@ -105,20 +95,26 @@ impl Exchange {
             with: Box::new(with),
             first,
         };
-        Some((Exchange { state, bound }, clear(load)))
+        Some((Exchange(state), clear(load)))
     }
 
-    /// Takes the reply. `pinned` is the master's key as for [`Exchange::begin`].
-    pub fn step(self, terms: &SignInConfig, pinned: Option<&MasterKey>, reply: &[u8]) -> NextStep {
+    /// Takes the reply. `pinned` and `seen` are those of [`Exchange::begin`].
+    pub fn step(
+        self,
+        terms: &SignInConfig,
+        pinned: Option<&MasterKey>,
+        seen: &SeenMasters,
+        reply: &[u8],
+    ) -> NextStep {
         let outer = msgpack::decode_load(reply, Budget::fixed()).unwrap_or_default();
         let untrusted = |why: &str| NextStep::Done(Verdict::Untrusted(why.to_owned()));
-        match (self.state, outer.get("noise")) {
+        match (self.0, outer.get("noise")) {
             (State::Noise { first: false, .. }, Some(Value::Map(_))) => {
                 untrusted("the master does not use the static key that it has just told")
             }
             (_, Some(Value::Map(about))) if terms.noise.is_some() => {
                 match introduced(terms, pinned, about) {
-                    Ok(with) => Exchange::noise(terms, with, false, true).map_or_else(
+                    Ok(with) => Exchange::noise(terms, with, false).map_or_else(
                         || untrusted("the handshake cannot be started"),
                         |(exchange, body)| NextStep::Send(exchange, body),
                     ),
@@ -138,11 +134,23 @@ impl Exchange {
                 })
             }
             (State::Noise { .. }, None) => untrusted(LOST),
-            (State::Salt(_), _) if self.bound => untrusted(match terms.noise_only {
-                true => "the master is not halite's, and `handshake` is `noise`",
-                false => LOST,
-            }),
-            (State::Salt(request), _) => NextStep::Done(verify(terms, pinned, &request, reply)),
+            (State::Salt(_), _) if terms.noise_only => {
+                untrusted("the master is not halite's, and `handshake` is `noise`")
+            }
+            (State::Salt(request), _) => {
+                let verdict = verify(terms, pinned, &request, reply);
+                let bound = match &verdict {
+                    Verdict::Accepted(accepted) => seen.binds(&accepted.master),
+                    Verdict::Pending | Verdict::Rejected | Verdict::Full => {
+                        pinned.is_some_and(|master| seen.binds(master))
+                    }
+                    _ => false,
+                };
+                match bound {
+                    true => untrusted(LOST),
+                    false => NextStep::Done(verdict),
+                }
+            }
         }
     }
 }
@@ -158,7 +166,7 @@ fn introduced(
     let key: Option<StaticPublic> = about.bytes("key").and_then(|key| key.try_into().ok());
     let key = key.ok_or_else(|| untrusted("the master's static key cannot be read"))?;
     let signature = about.bytes("sig").unwrap_or_default();
-    let statement = statement(Signer::Master, &key);
+    let statement = statement(Signer::Master, &key, &fingerprint(&master.pem));
     if !master.key.verify(NOISE_SIGNING, &statement, signature) {
         return Err(untrusted(
             "the signature of the master's static key does not match its key",
@@ -213,6 +221,10 @@ mod tests {
         terms
     }
 
+    fn of() -> String {
+        fingerprint(&master().pem)
+    }
+
     /// A master as far as a minion sees it.
     struct Halite {
         key: StaticKey,
@@ -231,7 +243,7 @@ mod tests {
         }
 
         fn introduction(&self) -> Map {
-            let statement = statement(Signer::Master, self.key.public());
+            let statement = statement(Signer::Master, self.key.public(), &of());
             halite_wire::map! {
                 "pub_key" => master().pem, "key" => self.key.public().to_vec(),
                 "sig" => private("master").sign(NOISE_SIGNING, &statement),
@@ -242,12 +254,12 @@ mod tests {
             let load = load_of(body);
             let id = load.str("id").unwrap();
             let message = load.bytes("noise").unwrap();
-            let noise: Value = match Responder::read(&self.key, &prologue(id), message) {
+            let noise: Value = match Responder::read(&self.key, &prologue(&of(), id), message) {
                 Ok(responder) => {
                     let payload =
                         msgpack::decode_load(&responder.payload, Budget::fixed()).unwrap();
                     let key = PublicKey::from_pem(payload.str("pub").unwrap()).unwrap();
-                    let statement = statement(Signer::Minion, &responder.minion);
+                    let statement = statement(Signer::Minion, &responder.minion, &of());
                     let signature = payload.bytes("sig").unwrap();
                     assert!(key.verify(NOISE_SIGNING, &statement, signature));
                     let reply = msgpack::encode_map(&self.reply, Profile::Wire);
@@ -273,12 +285,25 @@ mod tests {
     fn sign_in(
         terms: &SignInConfig,
         pinned: Option<&MasterKey>,
-        seen: SeenKey,
+        seen: Option<&StaticPublic>,
+        answer: impl FnMut(&[u8]) -> Vec<u8>,
+    ) -> (Verdict, usize) {
+        let mut known = SeenMasters::default();
+        if let Some(key) = seen {
+            known.add(&master(), key);
+        }
+        sign_in_knowing(terms, pinned, &known, answer)
+    }
+
+    fn sign_in_knowing(
+        terms: &SignInConfig,
+        pinned: Option<&MasterKey>,
+        seen: &SeenMasters,
         mut answer: impl FnMut(&[u8]) -> Vec<u8>,
     ) -> (Verdict, usize) {
         let (mut exchange, mut body) = Exchange::begin(terms, pinned, seen, NONCE);
         for messages in 1..5 {
-            match exchange.step(terms, pinned, &answer(&body)) {
+            match exchange.step(terms, pinned, seen, &answer(&body)) {
                 NextStep::Send(next, message) => (exchange, body) = (next, message),
                 NextStep::Done(verdict) => return (verdict, messages),
             }
@@ -364,7 +389,7 @@ mod tests {
         let mut wary = minion();
         wary.always_verify = true;
         let (verdict, _) = sign_in(&wary, Some(&pinned), Some(seen), |_| salt.clone());
-        assert!(why(verdict).contains("no longer supports the handshake"));
+        why(verdict);
         let mut strict = minion();
         strict.noise_only = true;
         let (verdict, _) = sign_in(&strict, None, None, |_| salt.clone());
@@ -378,7 +403,7 @@ mod tests {
         }
         // What a minion signs for itself is no statement of a master.
         let mut minions = halite.introduction();
-        let statement = statement(Signer::Minion, halite.key.public());
+        let statement = statement(Signer::Minion, halite.key.public(), &of());
         minions.set("sig", private("master").sign(NOISE_SIGNING, &statement));
         let (verdict, _) = sign_in(&terms, None, None, |_| wrapped(minions.clone().into()));
         assert!(why(verdict).contains("signature of the master's static key"));
@@ -458,12 +483,60 @@ mod tests {
         }
     }
 
+    /// Options that were set after the first contact, and another RSA key of the master.
+    #[test]
+    fn a_known_master_is_looked_at() {
+        let halite = Halite::new();
+        let (pinned, seen) = (master(), halite.key.public());
+        let mut terms = minion();
+        terms.master_finger = "aa:bb".to_owned();
+        let (verdict, _) = sign_in(&terms, Some(&pinned), Some(seen), |b| halite.answer(b));
+        assert!(matches!(verdict, Verdict::WrongFinger(_)), "{verdict:?}");
+        let mut terms = minion();
+        terms.verify_master_sign = true;
+        let (verdict, _) = sign_in(&terms, Some(&pinned), Some(seen), |b| halite.answer(b));
+        assert!(why(verdict).contains("no signature of its public key"));
+        let mut stolen = minion();
+        stolen.noise_only = true;
+        let other = MasterKey::parse(&terms.public).unwrap();
+        let mut known = SeenMasters::default();
+        known.add(&other, seen);
+        let answer = |body: &[u8]| halite.answer(body);
+        let (verdict, _) = sign_in_knowing(&stolen, Some(&other), &known, answer);
+        assert!(why(verdict).contains("the master's key has changed"));
+    }
+
+    /// A damaged list of masters is no way back to Salt's sign-in, and another master in it does not bind this one.
+    #[test]
+    fn only_known_masters_are_bound() {
+        let salt = unhex(&list(&json("auth-3008"))[0]["reply_hex"]);
+        let (pinned, terms) = (master(), minion());
+        let mut other = SeenMasters::default();
+        other.add(&MasterKey::parse(&terms.public).unwrap(), &[1; 32]);
+        for (seen, bound) in [
+            (SeenMasters::default(), false),
+            (other, false),
+            (SeenMasters::parse(""), true),
+        ] {
+            for pinned in [None, Some(&pinned)] {
+                let (verdict, _) = sign_in_knowing(&terms, pinned, &seen, |_| salt.clone());
+                match verdict {
+                    Verdict::Accepted(_) => assert!(!bound),
+                    Verdict::Untrusted(why) => {
+                        assert!(bound || !why.contains("no longer supports"), "{why}");
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+
     #[test]
     fn stock_masters_see_nothing_new_but_a_field() {
-        let (_, body) = Exchange::begin(&minion(), None, None, NONCE);
+        let (_, body) = Exchange::begin(&minion(), None, &SeenMasters::default(), NONCE);
         let mut load = load_of(&body);
         assert_eq!(load.remove("noise"), Some("".into()));
-        let (_, salt) = Exchange::begin(&terms(), None, None, NONCE);
+        let (_, salt) = Exchange::begin(&terms(), None, &SeenMasters::default(), NONCE);
         assert_eq!(load_of(&salt), load);
         let file = json("auth-3008");
         let first = &list(&file)[0];

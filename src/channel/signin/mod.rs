@@ -8,7 +8,7 @@
 //! Unlike in stock, a master's key is pinned only after everything else in the reply has
 //! been verified: a refused reply changes nothing.
 
-use halite_crypto::noise::{Signer, StaticKey, StaticPublic, statement};
+use halite_crypto::noise::{Signer, StaticKey, StaticPublic, fingerprint, statement};
 use halite_crypto::{
     CipherKind, Encryption, HashType, KeyString, PrivateKey, PublicKey, Signing, clean_key,
     constant_time_eq, finger,
@@ -16,13 +16,15 @@ use halite_crypto::{
 use halite_wire::budget::Budget;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 mod exchange;
 mod retry;
+mod seen;
 
-pub use exchange::{Exchange, NextStep, SeenKey};
+pub use exchange::{Exchange, NextStep};
 pub use retry::{RetryOptions, RetryPolicy, Step};
+pub use seen::SeenMasters;
 
 /// Exit status when the master rejected the key (`EX_NOPERM`).
 pub const EXIT_REJECTED: i32 = 77;
@@ -64,12 +66,17 @@ pub struct SignInConfig {
 }
 
 impl SignInConfig {
-    /// The signature by which our RSA key certifies our static key, computed once.
-    fn certificate<'a>(&self, noise: &'a NoiseIdentity) -> &'a [u8] {
-        noise.signature.get_or_init(|| {
-            let statement = statement(Signer::Minion, noise.key.public());
-            self.key.sign(NOISE_SIGNING, &statement)
-        })
+    /// The signature by which our RSA key certifies our static key, for use with this master.
+    fn certificate(&self, noise: &NoiseIdentity, master: &MasterKey) -> Vec<u8> {
+        let of = fingerprint(&master.pem);
+        let mut made = noise.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, signature)) = made.iter().find(|(for_master, _)| *for_master == of) {
+            return signature.clone();
+        }
+        let statement = statement(Signer::Minion, noise.key.public(), &of);
+        let signature = self.key.sign(NOISE_SIGNING, &statement);
+        made.push((of, signature.clone()));
+        signature
     }
 
     /// Proves in each request that we hold our private key (reference 6.2).
@@ -85,12 +92,16 @@ pub(super) const OTHER_MASTER: &str =
 /// The algorithm of the signatures of static keys.
 const NOISE_SIGNING: Signing = Signing::Pkcs1v15Sha224;
 
+/// The fingerprint of a master, and a signature for use with it.
+type Certificate = (String, Vec<u8>);
+
 /// What a minion needs for the handshake with a halite master.
 #[derive(Clone, Debug)]
 pub struct NoiseIdentity {
     /// Its static key.
     pub key: StaticKey,
-    signature: OnceLock<Vec<u8>>,
+    /// Signatures, each made once, with the fingerprint of the master that it is for.
+    made: Arc<Mutex<Vec<Certificate>>>,
 }
 
 impl NoiseIdentity {
@@ -98,16 +109,7 @@ impl NoiseIdentity {
     pub fn new(key: StaticKey) -> NoiseIdentity {
         NoiseIdentity {
             key,
-            signature: OnceLock::new(),
-        }
-    }
-
-    /// An identity with this static key, certified at once.
-    pub fn certified(key: StaticKey, by: &PrivateKey) -> NoiseIdentity {
-        let statement = statement(Signer::Minion, key.public());
-        NoiseIdentity {
-            key,
-            signature: by.sign(NOISE_SIGNING, &statement).into(),
+            made: Arc::default(),
         }
     }
 }

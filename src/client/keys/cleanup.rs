@@ -3,6 +3,7 @@
 
 use super::{KeyChanges, Keys};
 use halite_store::keys::KeyState;
+use halite_store::sessions::SessionStore;
 use halite_wire::ids::MinionId;
 use std::collections::BTreeSet;
 use std::io;
@@ -18,7 +19,7 @@ impl Keys<'_> {
             .iter()
             .filter(|id| accepted.binary_search(id).is_err())
         {
-            report(id.as_str(), self.stores.sessions.remove(id));
+            end_sessions(&*self.stores.sessions, id);
         }
         if self.config.preserve_minion_cache {
             return Ok(());
@@ -39,8 +40,9 @@ impl Keys<'_> {
     }
 }
 
-fn report(what: &str, result: io::Result<()>) {
-    if let Err(e) = result {
-        log::warn!("the session key of {what} could not be removed: {e}");
+/// Ends the sessions of a minion; a failure is logged only.
+pub(super) fn end_sessions(sessions: &dyn SessionStore, id: &MinionId) {
+    if let Err(e) = sessions.remove(id) {
+        log::warn!("the session key of {id} could not be removed: {e}");
     }
 }

@@ -279,6 +279,8 @@ impl<'a> Keys<'a> {
         if !self.stores.keys.change(id, from, to)? {
             return Ok(ChangeResult::Gone);
         }
+        // Another key may have had this id, and whoever has that key its session.
+        cleanup::end_sessions(&*self.stores.sessions, id);
         // All other copies of an id are removed, as in 3008, so that the id is in one state afterwards.
         for state in EFFECTIVE.into_iter().filter(|s| *s != to && *s != from) {
             self.stores.keys.delete(state, id)?;

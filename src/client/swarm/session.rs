@@ -7,7 +7,7 @@
 use halite_channel::reply::{self, ReplyError};
 use halite_channel::request;
 use halite_channel::signin::{
-    Exchange, MasterKey, NextStep, NoiseIdentity, SeenKey, SignInConfig, Verdict,
+    Exchange, MasterKey, NextStep, NoiseIdentity, SeenMasters, SignInConfig, Verdict,
 };
 use halite_crypto::noise::{StaticKey, StaticPublic};
 use halite_crypto::{
@@ -45,7 +45,7 @@ impl MinionKeys {
 
     /// Signs in as halite's minions do, at a halite master.
     pub fn with_noise(self) -> MinionKeys {
-        let noise = NoiseIdentity::certified(StaticKey::generate(), &self.private);
+        let noise = NoiseIdentity::new(StaticKey::generate());
         MinionKeys {
             noise: Some(noise),
             ..self
@@ -133,6 +133,7 @@ impl From<ReplyError> for SessionError {
 pub struct SignIn {
     terms: SignInConfig,
     exchange: Exchange,
+    seen: SeenMasters,
 }
 
 /// What follows a reply to a sign-in.
@@ -150,11 +151,20 @@ impl SignIn {
         id: &str,
         keys: &MinionKeys,
         pinned: Option<&MasterKey>,
-        seen: SeenKey,
+        seen: Option<&StaticPublic>,
     ) -> (SignIn, Vec<u8>) {
         let terms = keys.terms(id);
-        let (exchange, body) = Exchange::begin(&terms, pinned, seen, &nonce());
-        (SignIn { terms, exchange }, body)
+        let mut known = SeenMasters::default();
+        if let (Some(master), Some(key)) = (pinned, seen) {
+            known.add(master, key);
+        }
+        let (exchange, body) = Exchange::begin(&terms, pinned, &known, &nonce());
+        let sign_in = SignIn {
+            terms,
+            exchange,
+            seen: known,
+        };
+        (sign_in, body)
     }
 
     /// Takes the reply to the only request of a sign-in as Salt's.
@@ -182,10 +192,19 @@ impl SignIn {
         reply: &[u8],
     ) -> Result<SignInStep, SessionError> {
         let known = pinned.map(Arc::as_ref);
-        let SignIn { terms, exchange } = self;
-        let verdict = match exchange.step(&terms, known, reply) {
+        let SignIn {
+            terms,
+            exchange,
+            seen,
+        } = self;
+        let verdict = match exchange.step(&terms, known, &seen, reply) {
             NextStep::Send(exchange, body) => {
-                return Ok(SignInStep::Send(Box::new(SignIn { terms, exchange }), body));
+                let next = SignIn {
+                    terms,
+                    exchange,
+                    seen,
+                };
+                return Ok(SignInStep::Send(Box::new(next), body));
             }
             NextStep::Done(verdict) => verdict,
         };

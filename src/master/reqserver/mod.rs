@@ -368,8 +368,8 @@ impl Server {
         }
         let cmd = self.sessions.peek(kind, id, load).unwrap_or_default();
         let class = Class::of(&cmd);
-        // A minion repeats a pillar request unchanged (`AsyncReqChannel.crypted_transfer_decode_dictentry`).
-        let seal = (class != Class::Pillar).then_some(seal);
+        // A stock minion repeats a pillar request unchanged (`AsyncReqChannel.crypted_transfer_decode_dictentry`).
+        let seal = (class != Class::Pillar || kind == CipherKind::Gcm).then_some(seal);
         Ok((self.pools.of(&cmd), class, seal))
     }
 

@@ -8,7 +8,7 @@ use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 
 /// A 2048-bit public key has 450 bytes; no reasonable one comes near this size.
-const MAX_PUB: usize = 16 * 1024;
+pub(super) const MAX_PUB: usize = 16 * 1024;
 
 /// Decides about a peer by `id` and `pub` of `load`, stores its key and fires the event. The inner error is the `ret` of the
 /// reply to a peer that is not signed in.
@@ -72,6 +72,10 @@ pub(super) fn admit(
         Verdict::Pending { store: false } => {}
     }
     candidate.keep(&*worker.stores.keys, verdict)?;
+    if verdict == (Verdict::Accepted { store: true }) {
+        // Another key may have had this id before.
+        worker.stores.sessions.remove(&id)?;
+    }
     drop(decision);
     let (result, act) = verdict.event_fields();
     let event = candidate.event(&worker.config, result, act);

@@ -74,7 +74,10 @@ fn accepted(
         }
     }
     let aes = worker.aes_key()?;
-    let session = worker.stores.sessions.get_or_create(CipherKind::Salt, id)?;
+    let session = worker
+        .stores
+        .sessions
+        .get_or_create(CipherKind::Salt, id, "")?;
     if worker.config.publish_private {
         // Stock's minion in place of halite's: it could not read private jobs.
         worker.stores.sessions.end(CipherKind::Gcm, id)?;

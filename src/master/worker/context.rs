@@ -6,7 +6,7 @@ use crate::access::Access;
 use crate::events::Bus;
 use crate::functions::FunctionHooks;
 use halite_config::{MasterConfig, Ports};
-use halite_crypto::noise::{Signer, StaticKey, statement};
+use halite_crypto::noise::{Signer, StaticKey, fingerprint, statement};
 use halite_crypto::{CipherKind, KeyString, PrivateKey, PublicKey, SessionCipher, Signing};
 use halite_render::pillar::PillarCompiler;
 use halite_store::Stores;
@@ -104,6 +104,8 @@ pub(crate) struct AesKey {
 pub(crate) struct CertifiedKey {
     pub key: StaticKey,
     pub signature: Vec<u8>,
+    /// Fingerprint of the master's key.
+    pub master: String,
 }
 
 impl CertifiedKey {
@@ -112,10 +114,12 @@ impl CertifiedKey {
 
     fn load(config: &MasterConfig, master: &PrivateKey) -> Result<CertifiedKey, ExitError> {
         let key = crate::noise_key(config)?;
-        let statement = statement(Signer::Master, key.public());
+        let of = fingerprint(&master.public().to_pem());
+        let statement = statement(Signer::Master, key.public(), &of);
         Ok(CertifiedKey {
             signature: master.sign(CertifiedKey::SIGNING, &statement),
             key,
+            master: of,
         })
     }
 }
@@ -127,7 +131,7 @@ struct Peer {
     /// The parsed key (3 KiB), for minions that need it repeatedly.
     key: Option<Box<PublicKey>>,
     token: Option<Vec<u8>>,
-    session: Option<(CipherKind, KeyString)>,
+    session: Option<(CipherKind, Version, KeyString)>,
 }
 
 /// Processes of runners started by this worker.
@@ -323,8 +327,7 @@ impl Context {
         true
     }
 
-    /// Decrypts with the session key of `id`, which must have an accepted key. If the key has changed on disk,
-    /// the new one is tried as well.
+    /// Decrypts with the session key of `id`, which must have an accepted key and a session that has not expired.
     pub fn open(
         &mut self,
         kind: CipherKind,
@@ -336,16 +339,17 @@ impl Context {
             let plain = cipher.open_request(id.as_str(), load)?;
             Some((cipher, plain))
         };
-        if let Some((held, key)) = &self.peer(id)?.session
-            && *held == kind
-            && let Some(opened) = open(key)
+        // None if it has expired or was removed, whatever is cached.
+        let version = self.stores.sessions.version(kind, id)?;
+        if let Some((held, of, key)) = &self.peer(id)?.session
+            && (*held, *of) == (kind, version)
         {
-            return Some(opened);
+            return open(key);
         }
         let key = self.stores.sessions.get(kind, id).ok()??;
         let opened = open(&key)?;
         if let Some(peer) = self.peers.get_mut(id) {
-            peer.session = Some((kind, key));
+            peer.session = Some((kind, version, key));
         }
         Some(opened)
     }

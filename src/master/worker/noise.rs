@@ -2,10 +2,10 @@
 //!
 //! No RSA operation with the master's key, and no state between requests: any worker can handle any of them.
 
-use super::admit::admit;
+use super::admit::{MAX_PUB, admit};
 use super::context::{CertifiedKey, Context};
-use halite_crypto::noise::{Responder, Signer, prologue, statement};
-use halite_crypto::{CipherKind, PublicKey, Signing};
+use halite_crypto::noise::{Responder, Signer, fingerprint, prologue, statement};
+use halite_crypto::{CipherKind, PublicKey, Signing, clean_key};
 use halite_sys::exit::ExitError;
 use halite_wire::budget::Budget;
 use halite_wire::ids::MinionId;
@@ -23,7 +23,11 @@ pub(super) fn request(
     if message.is_empty() {
         return Ok(introduction(worker, load));
     }
-    let responder = match Responder::read(&worker.noise.key, &prologue(id), message) {
+    let responder = match Responder::read(
+        &worker.noise.key,
+        &prologue(&worker.noise.master, id),
+        message,
+    ) {
         Ok(responder) => responder,
         // Made for a static key that this master had before.
         Err(e) => {
@@ -39,7 +43,7 @@ pub(super) fn request(
 
 /// Tells the master's static key, with the signature of its RSA key.
 fn introduction(worker: &Context, load: &Map) -> Value {
-    let CertifiedKey { key, signature } = &worker.noise;
+    let CertifiedKey { key, signature, .. } = &worker.noise;
     let mut about = halite_wire::map! {
         "pub_key" => worker.master_pub.as_str(), "key" => key.public().to_vec(), "sig" => signature.clone(),
     };
@@ -65,29 +69,33 @@ fn answer(
     let Ok(load) = msgpack::decode_load(&responder.payload, Budget::fixed()) else {
         return Ok(refused(false.into()));
     };
-    if load.str("id") != Some(id) || !is_certified(&load, responder) {
+    if load.str("id") != Some(id) || !is_certified(&load, responder, &worker.noise.master) {
         log::warn!(peer:% = peer; "{peer} as {id:.64?}: its RSA key has not signed its static key");
         return Ok(refused(false.into()));
     }
     match admit(worker, &load, peer)? {
-        Ok((id, _)) => accepted(worker, &id),
+        Ok((id, key)) => accepted(worker, &id, &key),
         Err(ret) => Ok(refused(ret)),
     }
 }
 
 /// Whether the RSA key that the minion presents has signed its static key.
-fn is_certified(load: &Map, responder: &Responder) -> bool {
+fn is_certified(load: &Map, responder: &Responder, master: &str) -> bool {
     let key = load
         .str("pub")
-        .and_then(|pem| PublicKey::from_pem(pem).ok());
-    let statement = statement(Signer::Minion, &responder.minion);
+        .filter(|pem| pem.len() <= MAX_PUB)
+        .map(clean_key);
+    let key = key.and_then(|pem| PublicKey::from_pem(&pem).ok());
+    let statement = statement(Signer::Minion, &responder.minion, master);
     let signature = load.bytes("sig").unwrap_or_default();
     key.is_some_and(|key| key.verify(CertifiedKey::SIGNING, &statement, signature))
 }
 
-fn accepted(worker: &mut Context, id: &MinionId) -> Result<Map, ExitError> {
+fn accepted(worker: &mut Context, id: &MinionId, key: &PublicKey) -> Result<Map, ExitError> {
     let aes = worker.aes_key()?;
-    let session = worker.stores.sessions.get_or_create(CipherKind::Gcm, id)?;
+    let owner = fingerprint(&key.to_pem());
+    let sessions = &worker.stores.sessions;
+    let session = sessions.get_or_create(CipherKind::Gcm, id, &owner)?;
     Ok(halite_wire::map! {
         "aes" => aes.text.as_str(), "session" => session.as_str(), "publish_port" => worker.publish_port(),
     })

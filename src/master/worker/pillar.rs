@@ -37,6 +37,9 @@ pub(crate) fn answer(
         Ok(Reply::Plain(value)) => opened.reply(&value),
         Err(e) => {
             let id = &opened.id;
+            if sealed.kind == CipherKind::Gcm {
+                return opened.failed("_pillar", &e);
+            }
             log::error!(minion:% = id; "_pillar of {id} failed: {e}");
             RequestAnswer::clear(&HANDLER_FAILED.into())
         }

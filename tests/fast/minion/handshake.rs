@@ -3,7 +3,9 @@
 use super::pair::*;
 use halite::channel::signin::MasterKey;
 use halite::client::swarm::session::{MinionKeys, Session, SessionError, SignIn, SignInStep};
-use halite::crypto::noise::{Initiator, Signer, StaticKey, StaticPublic, prologue, statement};
+use halite::crypto::noise::{
+    Initiator, Signer, StaticKey, StaticPublic, fingerprint, prologue, statement,
+};
 use halite::crypto::{PrivateKey, Signing, clean_key};
 use halite::map;
 use halite::transport::requester::{Requester, RequesterOptions};
@@ -127,6 +129,8 @@ struct Peer<'a> {
     key: PrivateKey,
     noise: StaticKey,
     remote: StaticPublic,
+    /// Fingerprint of the master's RSA key.
+    of: String,
 }
 
 impl<'a> Peer<'a> {
@@ -138,6 +142,7 @@ impl<'a> Peer<'a> {
             key: PrivateKey::generate(2048).unwrap(),
             noise: StaticKey::generate(),
             remote,
+            of: fingerprint(&std::fs::read_to_string(master.config().master_pub()).unwrap()),
         }
     }
 
@@ -153,7 +158,7 @@ impl<'a> Peer<'a> {
     }
 
     fn payload(&self, id: &str) -> Map {
-        let statement = statement(Signer::Minion, self.noise.public());
+        let statement = statement(Signer::Minion, self.noise.public(), &self.of);
         map! {
             "id" => id, "pub" => clean_key(&self.key.public().to_pem()),
             "sig" => self.key.sign(Signing::Pkcs1v15Sha224, &statement),
@@ -164,7 +169,7 @@ impl<'a> Peer<'a> {
     fn sign_in(&self, id: &str, payload: &Map) -> Option<Value> {
         let payload = msgpack::encode_map(payload, Profile::Wire);
         let (initiator, message) =
-            Initiator::start(&self.noise, &self.remote, &prologue(id), &payload).unwrap();
+            Initiator::start(&self.noise, &self.remote, &prologue(&self.of, id), &payload).unwrap();
         let load = map! {"cmd" => "_auth", "id" => id, "noise" => message};
         let reply = self.ask(load).into_map().unwrap();
         let reply = initiator.finish(reply.bytes("noise").unwrap()).unwrap();
@@ -195,12 +200,18 @@ fn strangers_get_nothing() {
     // prologue.
     let own = peer.payload("m1");
     let other = Peer::new(&master).payload("m1");
-    let masters = statement(Signer::Master, peer.noise.public());
+    let elsewhere = statement(Signer::Minion, peer.noise.public(), &fingerprint("x"));
+    let masters = statement(Signer::Master, peer.noise.public(), &peer.of);
     for (field, value) in [
         ("sig", Value::from(other.bytes("sig").unwrap())),
         (
             "sig",
             peer.key.sign(Signing::Pkcs1v15Sha224, &masters).into(),
+        ),
+        // Made for another master, which would have it from a sign-in there.
+        (
+            "sig",
+            peer.key.sign(Signing::Pkcs1v15Sha224, &elsewhere).into(),
         ),
         ("sig", Value::Nil),
         ("pub", other.str("pub").unwrap().into()),
@@ -281,6 +292,97 @@ fn sessions_are_for_one_minion_and_one_cipher() {
     assert!(salts.open(&nonce, &peer.send(&request)).is_ok());
     let (request, nonce) = one.seal("m1", &keys, &load);
     assert!(one.open(&nonce, &peer.send(&request)).is_ok());
+}
+
+/// Sessions end with their time and with the key that they were made for.
+#[test]
+fn sessions_end() {
+    let master = Master::start("");
+    let peer = Peer::new(&master);
+    let keys = MinionKeys::new(peer.key.clone()).with_noise();
+    let file = master.config().cachedir.join("sessions_gcm/m1");
+    let works = |session: &Session, keys: &MinionKeys| {
+        let load = map! {"cmd" => "_aes_keys", "id" => "m1"};
+        let (request, nonce) = session.seal("m1", keys, &load);
+        session.open(&nonce, &peer.send(&request)).is_ok()
+    };
+    let first = session(&peer, &keys, "m1");
+    // Several times, since each worker keeps what it has read.
+    assert!((0..20).all(|_| works(&first, &keys)));
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(90_000);
+    let open = std::fs::File::open(&file).unwrap();
+    open.set_modified(old).unwrap();
+    assert!((0..20).all(|_| !works(&first, &keys)));
+    let second = session(&peer, &keys, "m1");
+    assert!((0..20).all(|_| works(&second, &keys) && !works(&first, &keys)));
+    // Somebody else gets the id: the operator replaces the key, by whatever means.
+    let other = PrivateKey::generate(2048).unwrap();
+    let text = clean_key(&other.public().to_pem());
+    std::fs::write(master.config().minion_keys("minions").join("m1"), text).unwrap();
+    let others = MinionKeys::new(other).with_noise();
+    let third = session(&peer, &others, "m1");
+    assert!((0..20).all(|_| works(&third, &others)));
+    assert!(!works(&second, &others) && !works(&second, &keys) && !works(&third, &keys));
+}
+
+#[test]
+fn a_pillar_is_asked_for_once() {
+    let master = Master::start("");
+    let peer = Peer::new(&master);
+    let keys = MinionKeys::new(peer.key.clone()).with_noise();
+    let session = session(&peer, &keys, "m1");
+    let load =
+        map! {"cmd" => "_pillar", "id" => "m1", "ver" => "2", "grains" => map! {"os" => "old"}};
+    let (request, nonce) = session.seal("m1", &keys, &load);
+    assert!(
+        session
+            .open_pillar(&keys, &nonce, &peer.send(&request))
+            .is_ok()
+    );
+    let again = msgpack::decode(&peer.send(&request)).unwrap();
+    assert_eq!(again, "bad load".into(), "it would bring old grains back");
+}
+
+/// Files that can be made anew are.
+#[test]
+fn damaged_static_keys_are_replaced() {
+    let mut pair = Pair::start("", "");
+    for text in ["", "x", "AAAA"] {
+        pair.crash_master();
+        pair.minion.kill();
+        let own = pair.minion.path("etc/halite/pki/minion/minion.noise");
+        for file in [pair.master.config().noise_key(), own] {
+            std::fs::remove_file(&file).unwrap();
+            std::fs::write(&file, text).unwrap();
+        }
+        pair.restart_master();
+        pair.minion.restart();
+        pair.started();
+        pair.run("test.ping", &[]);
+    }
+    // A list of masters that cannot be read binds the minion to all of them.
+    pair.minion.kill();
+    let list = pair
+        .minion
+        .path("etc/halite/pki/minion/minion_master.noise");
+    std::fs::write(&list, "").unwrap();
+    pair.minion.restart();
+    pair.started();
+    assert!(!std::fs::read_to_string(&list).unwrap().is_empty());
+    // A master with another RSA key is noticed, whatever static key it has.
+    pair.crash_master();
+    for file in [
+        pair.master.config().master_key(),
+        pair.master.config().master_pub(),
+    ] {
+        std::fs::remove_file(file).unwrap();
+    }
+    pair.restart_master();
+    // Its session is good as before, but the key of publications is not signed by the master that it knows.
+    eventually("the minion sees another master", || {
+        pair.publish("test.ping", &[]);
+        log(&pair.minion).contains("the master's key has changed")
+    });
 }
 
 fn load_of(request: &[u8]) -> Vec<u8> {

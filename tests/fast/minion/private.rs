@@ -113,7 +113,10 @@ fn a_new_session_is_fetched() {
     let (mut pair, _other, _proxies) = network("");
     pair.run("test.ping", &[]);
     let file = pair.master.config().cachedir.join("sessions_gcm/m1");
-    std::fs::write(&file, KeyString::generate().as_str()).unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    let (_, owner) = text.split_once(' ').unwrap();
+    let other = format!("{} {owner}", KeyString::generate().as_str());
+    std::fs::write(&file, other).unwrap();
     pair.run("test.ping", &[]);
     std::fs::remove_file(&file).unwrap();
     pair.run("test.ping", &[]);
