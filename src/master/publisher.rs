@@ -20,6 +20,7 @@ use super::score::Score;
 use halite_config::MasterConfig;
 use halite_crypto::{CipherKind, Crypticle, Gcm, KeyString, PUBLICATION, PrivateKey, Signing};
 use halite_store::Stores;
+use halite_store::keys::Version;
 use halite_store::sessions::SessionStore;
 use halite_sys::exit::ExitError;
 use halite_sys::shared::SharedSecret;
@@ -31,9 +32,11 @@ use halite_transport::publish::{
 use halite_transport::sockets::{Context, KeepAlive, Pull};
 use halite_transport::tls::ServerTls;
 use halite_wire::envelope::envelope_id;
+use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Item, Profile, Reader};
 use halite_wire::topics::{self, BROADCAST, PRIVATE};
 use halite_wire::{Map, Transport};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -43,6 +46,8 @@ const TURN: Duration = Duration::from_millis(100);
 const BURST: usize = 64;
 /// Most subscribers with losses that are listed one by one; the size of a scoreboard slot is limited.
 const TOLD_APART: usize = 50;
+/// Most cached keys for private jobs.
+const PRIVATE_HELD: usize = 10_000;
 /// How long a stopping publisher keeps sending queued data.
 const LINGER: Duration = Duration::from_millis(500);
 
@@ -118,6 +123,8 @@ struct Ports {
     all: Vec<(Transport, Box<dyn PublishPort>)>,
     registrar: Registrar,
     sessions: Arc<dyn SessionStore>,
+    /// Keys for private jobs; when there are too many, all are dropped.
+    private: HashMap<MinionId, (Version, Gcm)>,
     filtering: bool,
 }
 
@@ -141,6 +148,7 @@ impl Ports {
             all,
             registrar: Registrar::new(config),
             sessions: Stores::open(config).sessions,
+            private: HashMap::new(),
             filtering: config.zmq_filtering,
         })
     }
@@ -172,13 +180,27 @@ impl Ports {
         }
     }
 
+    /// The key for jobs that are for `id` alone; `None` without a session.
+    fn session(&mut self, id: &MinionId) -> Option<Gcm> {
+        let version = self.sessions.version(CipherKind::Gcm, id)?;
+        if let Some((_, key)) = self.private.get(id).filter(|(of, _)| *of == version) {
+            return Some(key.clone());
+        }
+        let session = self.sessions.get(CipherKind::Gcm, id).ok()??;
+        if self.private.len() >= PRIVATE_HELD {
+            self.private.clear();
+        }
+        let key = Gcm::derive(&session, PUBLICATION);
+        self.private.insert(id.clone(), (version, key.clone()));
+        Some(key)
+    }
+
     /// Sends a job to each of these minions under its session key; returns to how many it could not be sent.
     fn publish_private(&mut self, ids: &[Vec<u8>], load: &[u8], sealer: &mut Sealer) -> u64 {
         let mut failed = 0;
         for id in ids {
             let id = envelope_id(std::str::from_utf8(id).ok());
-            let key = id.as_ref().map(|id| self.sessions.get(CipherKind::Gcm, id));
-            let (Some(id), Some(Ok(Some(key)))) = (id, key) else {
+            let Some((id, key)) = id.and_then(|id| Some((id.clone(), self.session(&id)?))) else {
                 failed += 1;
                 log::warn!("a private job was not sent to a minion whose session has just ended");
                 continue;
@@ -389,12 +411,12 @@ impl Sealer {
     }
 
     /// A job for one minion, under its session key. Its serial is a time, so that it increases over all publishers.
-    fn seal_private(&mut self, id: &str, session: &KeyString, load: &[u8]) -> Option<Vec<u8>> {
+    fn seal_private(&mut self, id: &str, key: &Gcm, load: &[u8]) -> Option<Vec<u8>> {
         let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let now = u64::try_from(now.as_nanos()).unwrap_or_default();
         self.private_serial = now.max(self.private_serial + 1);
         let plain = with_serial(load, self.private_serial)?;
-        let sealed = Gcm::derive(session, PUBLICATION).seal(id.as_bytes(), &plain);
+        let sealed = key.seal(id.as_bytes(), &plain);
         Some(self.envelope("gcm", sealed))
     }
 

@@ -453,8 +453,13 @@ fn is_private(worker: &Context, target: &Target, minions: &[String]) -> bool {
         worker.config.publishes_privately() && by_id(target) && minions.len() <= MAX_PRIVATE;
     let has_session = |id: &String| {
         let id = id.parse().ok();
-        let session = id.map(|id| worker.stores.sessions.get(CipherKind::Gcm, &id));
-        matches!(session, Some(Ok(Some(_))))
+        id.is_some_and(|id| {
+            worker
+                .stores
+                .sessions
+                .version(CipherKind::Gcm, &id)
+                .is_some()
+        })
     };
     possible && minions.iter().all(has_session)
 }
