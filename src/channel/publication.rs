@@ -210,6 +210,9 @@ impl Receiver {
         let Some(sealed) = message.bytes("load") else {
             return ignored("it has no load");
         };
+        if is_private {
+            return self.open_private(sealed);
+        }
         if let Some(key) = &self.verifier {
             let algorithm: Option<Signing> = message.str("sig_algo").and_then(|a| a.parse().ok());
             let (Some(algorithm), Some(sig)) = (algorithm, message.bytes("sig")) else {
@@ -218,9 +221,6 @@ impl Receiver {
             if !key.verify(algorithm, sealed, sig) {
                 return ignored("its signature does not match the master's key");
             }
-        }
-        if is_private {
-            return self.open_private(sealed);
         }
         let Some((at, load)) = self.decrypt(sealed) else {
             return Err(Received::Unknown);
@@ -243,6 +243,7 @@ impl Receiver {
         Ok(load)
     }
 
+    /// Only the master and we have the key, so there is no signature.
     fn open_private(&mut self, sealed: &[u8]) -> Result<Map, Received> {
         let Some(private) = &mut self.private else {
             return Err(Received::Unknown);
@@ -352,6 +353,40 @@ mod tests {
     fn got(receiver: &mut Receiver, load: Map) -> Received {
         let frame = frame(&credentials().aes, load);
         receiver.receive(&[frame], &me("vector-minion"))
+    }
+
+    #[test]
+    fn private_jobs_are_for_one_minion() {
+        use halite_crypto::SessionCipher;
+        let mut gcm = credentials();
+        gcm.cipher = SessionCipher::new(CipherKind::Gcm, &gcm.session);
+        let key = Gcm::derive(&gcm.session, PUBLICATION);
+        let frame = |id: &str, n: i64| {
+            let load = msgpack::encode_map(&load(n), Profile::Wire);
+            let message =
+                halite_wire::map! {"enc" => "gcm", "load" => key.seal(id.as_bytes(), &load)};
+            vec![msgpack::encode_map(&message, Profile::Wire)]
+        };
+        let own = frame("vector-minion", 5);
+        // Also where others must be signed: nobody else has the key.
+        let mut receiver = receiver(Some(credentials().master.key));
+        let mut got = |frames: &[Vec<u8>]| receiver.receive(frames, &me("vector-minion"));
+        assert_eq!(got(&own), Received::Unknown, "it has no session yet");
+        let mut receiver = Receiver::new("vector-minion", &gcm.aes, None, 3);
+        receiver.set_session(&gcm);
+        let mut got = |frames: &[Vec<u8>]| receiver.receive(frames, &me("vector-minion"));
+        assert_eq!(got(&frame("other", 5)), Received::Unknown);
+        assert!(matches!(got(&own), Received::Job(_)));
+        let repeat = Received::Ignored("it is a repeat");
+        assert_eq!(got(&own), repeat);
+        assert_eq!(got(&frame("vector-minion", 4)), repeat);
+        receiver.set_session(&gcm);
+        let mut got = |frames: &[Vec<u8>]| receiver.receive(frames, &me("vector-minion"));
+        assert_eq!(got(&own), repeat, "the same session");
+        assert!(matches!(got(&frame("vector-minion", 6)), Received::Job(_)));
+        receiver.set_session(&credentials());
+        let mut got = |frames: &[Vec<u8>]| receiver.receive(frames, &me("vector-minion"));
+        assert_eq!(got(&frame("vector-minion", 7)), Received::Unknown);
     }
 
     #[test]

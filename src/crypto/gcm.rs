@@ -73,11 +73,7 @@ impl Gcm {
         let length = message.len().checked_sub(NONCE + TAG).ok_or(wrong)?;
         let (nonce, rest) = message.split_at(NONCE);
         let (text, tag) = rest.split_at(length);
-        let mut plain = text.to_vec();
-        match self.decrypt(nonce, aad, &mut plain, tag) {
-            true => Ok(plain),
-            false => Err(wrong),
-        }
+        self.decrypt(nonce, aad, text, tag).ok_or(wrong)
     }
 
     /// Decrypts the first `n` bytes **without** checking that they are authentic, as [`super::Crypticle::peek`] does.
@@ -112,18 +108,19 @@ impl Gcm {
         tag.map_or_else(|_| unreachable!(), Into::into)
     }
 
-    fn decrypt(&self, nonce: &[u8], aad: &[u8], text: &mut Vec<u8>, tag: &[u8]) -> bool {
+    fn decrypt(&self, nonce: &[u8], aad: &[u8], text: &[u8], tag: &[u8]) -> Option<Vec<u8>> {
         #[cfg(feature = "openssl")]
         if text.len() >= LARGE {
             let cipher = openssl::symm::Cipher::aes_256_gcm();
             let key = self.key.as_slice();
-            let plain = openssl::symm::decrypt_aead(cipher, key, Some(nonce), aad, text, tag);
-            return plain.map(|plain| *text = plain).is_ok();
+            return openssl::symm::decrypt_aead(cipher, key, Some(nonce), aad, text, tag).ok();
         }
+        let mut plain = text.to_vec();
         let tag = GenericArray::from_slice(tag);
         self.cipher()
-            .decrypt_in_place_detached(GenericArray::from_slice(nonce), aad, text, tag)
-            .is_ok()
+            .decrypt_in_place_detached(GenericArray::from_slice(nonce), aad, &mut plain, tag)
+            .ok()?;
+        Some(plain)
     }
 }
 

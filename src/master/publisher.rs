@@ -407,7 +407,16 @@ impl Sealer {
             Some(crypticle) => crypticle.dumps_raw(&plain, None),
             None => return Err(ExitError::new(1, "there is no AES key")),
         };
-        Ok(self.envelope("aes", sealed))
+        let mut message = halite_wire::map! {"enc" => "aes"};
+        if let Some((key, algorithm)) = &self.signer {
+            let signature = key.sign(*algorithm, &sealed);
+            message.set("load", sealed);
+            message.set("sig_algo", algorithm.to_string());
+            message.set("sig", signature);
+        } else {
+            message.set("load", sealed);
+        }
+        Ok(msgpack::encode_map(&message, Profile::Wire))
     }
 
     /// A job for one minion, under its session key. Its serial is a time, so that it increases over all publishers.
@@ -417,20 +426,9 @@ impl Sealer {
         self.private_serial = now.max(self.private_serial + 1);
         let plain = with_serial(load, self.private_serial)?;
         let sealed = key.seal(id.as_bytes(), &plain);
-        Some(self.envelope("gcm", sealed))
-    }
-
-    fn envelope(&self, enc: &str, sealed: Vec<u8>) -> Vec<u8> {
-        let mut message = halite_wire::map! {"enc" => enc};
-        if let Some((key, algorithm)) = &self.signer {
-            let signature = key.sign(*algorithm, &sealed);
-            message.set("load", sealed);
-            message.set("sig_algo", algorithm.to_string());
-            message.set("sig", signature);
-        } else {
-            message.set("load", sealed);
-        }
-        msgpack::encode_map(&message, Profile::Wire)
+        // Nobody but this master and the minion has the key: a signature would add nothing but its cost.
+        let message = halite_wire::map! {"enc" => "gcm", "load" => sealed};
+        Some(msgpack::encode_map(&message, Profile::Wire))
     }
 }
 
