@@ -21,10 +21,12 @@ pub fn all(old: &Stock, new: &Stock) {
     let cli = master.halite_cli();
     wait_until("all answer", || ping(&cli).is_ok());
     // Sessions end after `publish_session` as well, which is not what is looked at here.
-    let sessions = master.home.cache().join("sessions");
-    for file in std::fs::read_dir(sessions).unwrap().flatten() {
-        let file = std::fs::File::open(file.path()).unwrap();
-        file.set_modified(SystemTime::now() + LONG).unwrap();
+    for sessions in ["sessions", "sessions_gcm"] {
+        let sessions = std::fs::read_dir(master.home.cache().join(sessions)).unwrap();
+        for file in sessions.flatten() {
+            let file = std::fs::File::open(file.path()).unwrap();
+            file.set_modified(SystemTime::now() + LONG).unwrap();
+        }
     }
     // Minions that begin may well meet a change between their sign-in and their first publication.
     let begun = minions.each_ref().map(|minion| log(minion).len());
