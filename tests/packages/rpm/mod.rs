@@ -243,11 +243,14 @@ fn erase(machine: &Machine) {
             "./minion.rpmsave",
             "./minion_id",
             "./pki/master/.keys.lock",
+            "./pki/master/master.noise",
             "./pki/master/master.pem",
             "./pki/master/master.pub",
             "./pki/master/minions/web1",
+            "./pki/minion/minion.noise",
             "./pki/minion/minion.pem",
             "./pki/minion/minion.pub",
+            "./pki/minion/minion_master.noise",
             "./pki/minion/minion_master.pub",
         ]
     );
