@@ -125,7 +125,7 @@ impl CertifiedKey {
 }
 
 /// Cached data of a minion with an accepted key. Each worker has one for each minion, so it is kept small: a
-/// [`Crypticle`] would take 2 KiB, and is derived from its key in less than a microsecond.
+/// [`SessionCipher`] would take 2 KiB, and is derived from its key in less than a microsecond.
 struct Peer {
     version: Version,
     /// The parsed key (3 KiB), for minions that need it repeatedly.
