@@ -1,7 +1,6 @@
 //! Keys in the minion's `pki_dir`: its own key pair and the master's key (reference 2.2).
 
-use super::signin::MasterKey;
-use super::signin::SeenMasters;
+use super::signin::{MasterKey, SeenMasters};
 use halite_config::MinionConfig;
 use halite_crypto::noise::{StaticKey, StaticPublic};
 use halite_crypto::{PrivateKey, PublicKey};

@@ -6,7 +6,7 @@ use halite_wire::Value;
 use halite_wire::msgpack;
 
 /// How requests and replies are encrypted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CipherKind {
     /// Salt's AES-192-CBC with HMAC-SHA256 ([`Crypticle`]), after Salt's sign-in.
     #[default]
@@ -16,6 +16,9 @@ pub enum CipherKind {
 }
 
 impl CipherKind {
+    /// Both.
+    pub const ALL: [CipherKind; 2] = [CipherKind::Salt, CipherKind::Gcm];
+
     /// `enc` of an envelope.
     pub fn enc(self) -> &'static str {
         match self {
@@ -157,7 +160,7 @@ mod tests {
     #[test]
     fn requests_and_replies_of_both_kinds() {
         let session = KeyString::generate();
-        for kind in [CipherKind::Salt, CipherKind::Gcm] {
+        for kind in CipherKind::ALL {
             let cipher = SessionCipher::new(kind, &session);
             assert_eq!(CipherKind::of(kind.enc()), kind);
             let document = b"\x81\xa3cmd\xa4ping";

@@ -93,12 +93,11 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             };
             // A key change is announced under the old key, hence before the first use of the new one.
             announce(&mut sealer, &mut ports)?;
-            if topics
-                .first()
-                .is_some_and(|first| first == PRIVATE.as_bytes())
+            if let Some((first, ids)) = topics.split_first()
+                && first == PRIVATE.as_bytes()
             {
                 sent += 1;
-                unsealed += ports.publish_private(&topics[1..], load, &mut sealer);
+                unsealed += ports.publish_private(ids, load, &mut sealer);
                 continue;
             }
             match sealer.seal(load) {
@@ -427,7 +426,7 @@ impl Sealer {
         let plain = with_serial(load, self.private_serial)?;
         let sealed = key.seal(id.as_bytes(), &plain);
         // Nobody but this master and the minion has the key: a signature would add nothing but its cost.
-        let message = halite_wire::map! {"enc" => "gcm", "load" => sealed};
+        let message = halite_wire::map! {"enc" => CipherKind::Gcm.enc(), "load" => sealed};
         Some(msgpack::encode_map(&message, Profile::Wire))
     }
 }

@@ -136,11 +136,7 @@ impl KeyStore for MemoryKeys {
 }
 
 #[derive(Default)]
-struct MemorySessions(Table<(MinionId, bool), (KeyString, String)>);
-
-fn session(kind: CipherKind, id: &MinionId) -> (MinionId, bool) {
-    (id.clone(), kind == CipherKind::Gcm)
-}
+struct MemorySessions(Table<(MinionId, CipherKind), (KeyString, String)>);
 
 impl SessionStore for MemorySessions {
     fn prepare(&self) -> io::Result<()> {
@@ -148,15 +144,15 @@ impl SessionStore for MemorySessions {
     }
 
     fn get(&self, kind: CipherKind, id: &MinionId) -> io::Result<Option<KeyString>> {
-        Ok(self.0.get(&session(kind, id)).map(|(key, _)| key))
+        Ok(self.0.get(&(id.clone(), kind)).map(|(key, _)| key))
     }
 
     fn version(&self, kind: CipherKind, id: &MinionId) -> Option<Version> {
-        self.0.version(&session(kind, id))
+        self.0.version(&(id.clone(), kind))
     }
 
     fn get_or_create(&self, kind: CipherKind, id: &MinionId, owner: &str) -> io::Result<KeyString> {
-        let at = session(kind, id);
+        let at = (id.clone(), kind);
         match self.0.get(&at) {
             Some((key, of)) if kind == CipherKind::Salt || of == owner => Ok(key),
             _ => {
@@ -168,14 +164,8 @@ impl SessionStore for MemorySessions {
     }
 
     fn end(&self, kind: CipherKind, id: &MinionId) -> io::Result<()> {
-        self.0.remove(&session(kind, id));
+        self.0.remove(&(id.clone(), kind));
         Ok(())
-    }
-
-    fn remove(&self, id: &MinionId) -> io::Result<()> {
-        [CipherKind::Salt, CipherKind::Gcm]
-            .into_iter()
-            .try_for_each(|kind| self.end(kind, id))
     }
 }
 

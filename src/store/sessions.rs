@@ -26,5 +26,9 @@ pub trait SessionStore: Send + Sync {
     fn end(&self, kind: CipherKind, id: &MinionId) -> io::Result<()>;
 
     /// Removes the keys of `id`.
-    fn remove(&self, id: &MinionId) -> io::Result<()>;
+    fn remove(&self, id: &MinionId) -> io::Result<()> {
+        CipherKind::ALL
+            .into_iter()
+            .try_for_each(|kind| self.end(kind, id))
+    }
 }

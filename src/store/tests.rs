@@ -5,8 +5,7 @@ use crate::minions::{DataPart, MAX_GRAINS, MinionInventory};
 use crate::tokens::Token;
 use crate::{Stores, memory};
 use halite_config::MasterConfig;
-use halite_crypto::CipherKind;
-use halite_crypto::PrivateKey;
+use halite_crypto::{CipherKind, PrivateKey};
 use halite_target::Target;
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::{Map, map};
@@ -72,7 +71,7 @@ fn keys_have_states_and_versions() {
 fn sessions_are_kept() {
     each(|stores| {
         let (sessions, a) = (&stores.sessions, id("a"));
-        let kinds = [CipherKind::Salt, CipherKind::Gcm];
+        let kinds = CipherKind::ALL;
         let none = |kind| sessions.get(kind, &a).unwrap().is_none();
         assert!(kinds.into_iter().all(none));
         let keys = kinds.map(|kind| sessions.get_or_create(kind, &a, "x").unwrap());

@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
 
 use super::safe_open::{self, no_follow};
 use super::signals::survive_others;
@@ -134,27 +135,24 @@ pub fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
 ///
 /// # Errors
 /// The file cannot be read, or not be written where it must be.
-pub fn read_or_make<T, C>(
+pub fn read_or_make<T, C: AsRef<[u8]>>(
     path: &Path,
     mode: u32,
     parse: impl Fn(&str) -> Option<T>,
     make: impl Fn() -> C,
-) -> io::Result<T>
-where
-    C: std::ops::Deref<Target = String>,
-{
+) -> io::Result<T> {
     use io::ErrorKind::{AlreadyExists, InvalidData, NotFound};
-    let read = || std::fs::read_to_string(path).map(|text| parse(text.trim()));
+    let read = || std::fs::read_to_string(path).map(|text| parse(Zeroizing::new(text).trim()));
     match read() {
         Ok(Some(found)) => return Ok(found),
-        Err(e) if e.kind() == NotFound => match write_new(path, make().as_bytes(), mode) {
+        Err(e) if e.kind() == NotFound => match write_new(path, make().as_ref(), mode) {
             Err(e) if e.kind() != AlreadyExists => return Err(e),
             _ => {}
         },
         Err(e) if e.kind() != InvalidData => return Err(e),
         Ok(None) | Err(_) => {
             log::warn!("{} is damaged; it is made anew", path.display());
-            write_atomic(path, make().as_bytes(), mode)?;
+            write_atomic(path, make().as_ref(), mode)?;
         }
     }
     read()?.ok_or_else(|| InvalidData.into())

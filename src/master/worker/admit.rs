@@ -8,9 +8,10 @@ use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 
 /// A 2048-bit public key has 450 bytes; no reasonable one comes near this size.
-pub(super) const MAX_PUB: usize = 16 * 1024;
+const MAX_PUB: usize = 16 * 1024;
 
-/// Decides about a peer by `id` and `pub` of `load`, stores its key and fires the event. The inner error is the `ret` of the
+/// Decides about a peer by `id` and `pub` of `load`, stores its key and fires the event. `proves` says whether the peer has
+/// proven to have the key, as far as that is known already. The inner error is the `ret` of the
 /// reply to a peer that is not signed in.
 ///
 /// # Errors
@@ -19,6 +20,7 @@ pub(super) fn admit(
     worker: &mut Context,
     load: &Map,
     peer: &str,
+    proves: impl FnOnce(&PublicKey) -> bool,
 ) -> Result<Result<(MinionId, PublicKey), Value>, ExitError> {
     let text = load.str("id").unwrap_or_default();
     let Ok(id) = text.parse::<MinionId>() else {
@@ -36,6 +38,10 @@ pub(super) fn admit(
         log::warn!(minion:% = id, peer:% = peer; "{peer} tried to sign in as {id} with an invalid RSA public key");
         return Ok(Err(false.into()));
     };
+    if !proves(&key) {
+        log::warn!(minion:% = id, peer:% = peer; "{peer} as {id}: its RSA key has not signed its static key");
+        return Ok(Err(false.into()));
+    }
     let candidate = Candidate {
         id: &id,
         presented: &presented,
@@ -101,7 +107,7 @@ fn is_full(worker: &Context, id: &MinionId) -> bool {
         return false;
     }
     let connected = halite_sys::net::established(&worker.config.publish_ports());
-    let has_session = [CipherKind::Salt, CipherKind::Gcm]
+    let has_session = CipherKind::ALL
         .into_iter()
         .any(|kind| matches!(worker.stores.sessions.get(kind, id), Ok(Some(_))));
     connected >= max && !has_session

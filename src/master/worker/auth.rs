@@ -29,7 +29,7 @@ fn salt(worker: &mut Context, load: &Map, peer: &str) -> Result<Value, ExitError
     else {
         return bad("bad sig algo");
     };
-    match admit(worker, load, peer)? {
+    match admit(worker, load, peer, |_| true)? {
         Ok((id, key)) => accepted(worker, &id, load, &key, sig_algo, nonce),
         Err(ret) => Ok(signed(
             worker,

@@ -52,6 +52,8 @@ pub(crate) struct Context {
     pub runners: Runners,
     /// All transports.
     pub ports: Vec<Ports>,
+    /// Whether jobs may go to each of their minions alone.
+    pub publishes_privately: bool,
     /// Number of the port that the present request came in by.
     pub port: usize,
     shared: SharedSecret,
@@ -174,6 +176,7 @@ impl Context {
             files: FileServer::new(&(&*config).into()),
             bus: Bus::new(&config),
             ports: config.ports(),
+            publishes_privately: config.publishes_privately(),
             port: 0,
             batch: Batch::default(),
             shared: SharedSecret::inherited()?,

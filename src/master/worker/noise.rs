@@ -2,10 +2,10 @@
 //!
 //! No RSA operation with the master's key, and no state between requests: any worker can handle any of them.
 
-use super::admit::{MAX_PUB, admit};
+use super::admit::admit;
 use super::context::{CertifiedKey, Context};
 use halite_crypto::noise::{Responder, Signer, fingerprint, prologue, statement};
-use halite_crypto::{CipherKind, PublicKey, Signing, clean_key};
+use halite_crypto::{CipherKind, PublicKey, Signing};
 use halite_sys::exit::ExitError;
 use halite_wire::budget::Budget;
 use halite_wire::ids::MinionId;
@@ -69,26 +69,17 @@ fn answer(
     let Ok(load) = msgpack::decode_load(&responder.payload, Budget::fixed()) else {
         return Ok(refused(false.into()));
     };
-    if load.str("id") != Some(id) || !is_certified(&load, responder, &worker.noise.master) {
-        log::warn!(peer:% = peer; "{peer} as {id:.64?}: its RSA key has not signed its static key");
+    if load.str("id") != Some(id) {
+        log::warn!(peer:% = peer; "{peer} as {id:.64?}: it says another id in the handshake");
         return Ok(refused(false.into()));
     }
-    match admit(worker, &load, peer)? {
+    let statement = statement(Signer::Minion, &responder.minion, &worker.noise.master);
+    let signature = load.bytes("sig").unwrap_or_default();
+    let certifies = |key: &PublicKey| key.verify(CertifiedKey::SIGNING, &statement, signature);
+    match admit(worker, &load, peer, certifies)? {
         Ok((id, key)) => accepted(worker, &id, &key),
         Err(ret) => Ok(refused(ret)),
     }
-}
-
-/// Whether the RSA key that the minion presents has signed its static key.
-fn is_certified(load: &Map, responder: &Responder, master: &str) -> bool {
-    let key = load
-        .str("pub")
-        .filter(|pem| pem.len() <= MAX_PUB)
-        .map(clean_key);
-    let key = key.and_then(|pem| PublicKey::from_pem(&pem).ok());
-    let statement = statement(Signer::Minion, &responder.minion, master);
-    let signature = load.bytes("sig").unwrap_or_default();
-    key.is_some_and(|key| key.verify(CertifiedKey::SIGNING, &statement, signature))
 }
 
 fn accepted(worker: &mut Context, id: &MinionId, key: &PublicKey) -> Result<Map, ExitError> {

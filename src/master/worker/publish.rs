@@ -449,8 +449,7 @@ const MAX_PRIVATE: usize = 100;
 
 /// Whether each minion gets the job under its own session key: all must be halite's and connected in a way that allows it.
 fn is_private(worker: &Context, target: &Target, minions: &[String]) -> bool {
-    let possible =
-        worker.config.publishes_privately() && by_id(target) && minions.len() <= MAX_PRIVATE;
+    let possible = worker.publishes_privately && by_id(target) && minions.len() <= MAX_PRIVATE;
     let has_session = |id: &String| {
         let id = id.parse().ok();
         id.is_some_and(|id| {

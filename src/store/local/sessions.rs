@@ -13,8 +13,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
-const KINDS: [CipherKind; 2] = [CipherKind::Salt, CipherKind::Gcm];
-
 /// The session key files of one master.
 #[derive(Clone, Debug)]
 pub struct LocalSessions {
@@ -75,7 +73,7 @@ impl LocalSessions {
 impl SessionStore for LocalSessions {
     /// Creates the directories, readable only by their owner.
     fn prepare(&self) -> io::Result<()> {
-        KINDS
+        CipherKind::ALL
             .into_iter()
             .try_for_each(|kind| make_dir(&self.dir(kind), 0o700))
     }
@@ -121,10 +119,6 @@ impl SessionStore for LocalSessions {
 
     fn end(&self, kind: CipherKind, id: &MinionId) -> io::Result<()> {
         found(std::fs::remove_file(self.path(kind, id))).map(drop)
-    }
-
-    fn remove(&self, id: &MinionId) -> io::Result<()> {
-        KINDS.into_iter().try_for_each(|kind| self.end(kind, id))
     }
 }
 
@@ -203,7 +197,7 @@ mod tests {
         assert!(gcm("b") != other && version() != before);
         assert!(gcm("b") == gcm("b"));
         store.remove(&id).unwrap();
-        for kind in KINDS {
+        for kind in CipherKind::ALL {
             assert!(store.get(kind, &id).unwrap().is_none());
         }
     }

@@ -23,12 +23,7 @@ fn apart_by(prepare: impl FnOnce(&[Proxy; 2])) -> (Pair, [Proxy; 2]) {
     let network = ports(&master).map(Proxy::to);
     prepare(&network);
     let minion = Minion::start([network[0].port, network[1].port], "m1", BEATS);
-    let mut pair = Pair {
-        master,
-        bus,
-        minion,
-        heard: Vec::new(),
-    };
+    let mut pair = Pair::new(master, bus, minion);
     pair.started();
     (pair, network)
 }
@@ -155,12 +150,7 @@ fn the_disk_is_full() {
     configure(dir.path(), ports(&master), "m1", "");
     let child = spawn(dir.path());
     let minion = Minion { dir, child };
-    let mut pair = Pair {
-        master,
-        bus,
-        minion,
-        heard: Vec::new(),
-    };
+    let mut pair = Pair::new(master, bus, minion);
     pair.started();
     disk.fill();
     let pong = pair.run("test.ping", &[]);

@@ -14,13 +14,9 @@ use halite::wire::msgpack::{self, Profile};
 use halite::wire::{Map, Value};
 use std::sync::Arc;
 use testing::harness::{LIMIT, Master, eventually};
-use testing::proxy::Proxy;
+use testing::proxy::{Proxy, contains};
 
 const SECRET: &str = "what nobody else may read, in plain text";
-
-fn contains(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|w| w == text.as_bytes())
-}
 
 fn log(minion: &Minion) -> String {
     std::fs::read_to_string(minion.path("log")).unwrap_or_default()
@@ -35,12 +31,7 @@ fn overheard(minion: &str) -> (Pair, Proxy) {
     let [publish, ret] = ports(&master);
     let proxy = Proxy::to(ret);
     let minion = Minion::start([publish, proxy.port], "m1", minion);
-    let mut pair = Pair {
-        master,
-        bus,
-        minion,
-        heard: Vec::new(),
-    };
+    let mut pair = Pair::new(master, bus, minion);
     pair.started();
     (pair, proxy)
 }

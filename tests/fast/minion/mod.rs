@@ -319,12 +319,7 @@ fn a_key_is_accepted_later() {
     let master = Master::start(&format!("include: {}", include.path().display()));
     let bus = listen(&master);
     let minion = Minion::start(ports(&master), "m1", "acceptance_wait_time: 1");
-    let mut pair = Pair {
-        master,
-        bus,
-        minion,
-        heard: Vec::new(),
-    };
+    let mut pair = Pair::new(master, bus, minion);
     wait(&mut pair.bus, |e, data| {
         e.tag == "salt/auth" && data.str("act") == Some("pend")
     });

@@ -39,12 +39,7 @@ fn with_roots(extra_files: &[(&str, &str)]) -> Pair {
     master.restart();
     let bus = listen(&master);
     let minion = Minion::start(ports(&master), "m1", "");
-    let mut pair = Pair {
-        master,
-        bus,
-        minion,
-        heard: Vec::new(),
-    };
+    let mut pair = Pair::new(master, bus, minion);
     pair.started();
     pair
 }

@@ -115,16 +115,21 @@ pub struct Pair {
 }
 
 impl Pair {
-    pub fn start(master: &str, minion: &str) -> Pair {
-        let master = Master::start(master);
-        let bus = listen(&master);
-        let minion = Minion::start(ports(&master), "m1", minion);
-        let mut pair = Pair {
+    /// A minion that may not have started yet.
+    pub fn new(master: Master, bus: Subscriber, minion: Minion) -> Pair {
+        Pair {
             master,
             bus,
             minion,
             heard: Vec::new(),
-        };
+        }
+    }
+
+    pub fn start(master: &str, minion: &str) -> Pair {
+        let master = Master::start(master);
+        let bus = listen(&master);
+        let minion = Minion::start(ports(&master), "m1", minion);
+        let mut pair = Pair::new(master, bus, minion);
         pair.started();
         pair
     }

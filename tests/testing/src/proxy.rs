@@ -137,6 +137,11 @@ fn relay(mut from: TcpStream, mut to: TcpStream, state: Arc<State>, lost: &'stat
     });
 }
 
+/// Whether a text is somewhere in what was heard.
+pub fn contains(heard: &[u8], text: &str) -> bool {
+    find(heard, text.as_bytes()).is_some()
+}
+
 fn find(bytes: &[u8], text: &[u8]) -> Option<usize> {
     bytes.windows(text.len()).position(|window| window == text)
 }
