@@ -198,11 +198,11 @@ fn five_hundred_runtimes_with_ten_modules_each() {
 
     // A manager is gone: its will ends its runtimes. It comes back: so do they, and their modules.
     gateway.spent();
-    let begin = Instant::now();
+    let (begin, before) = (Instant::now(), value(&tally.registrations));
     proxy.mend();
     let killed = || modules(&master).0.get("killed").copied().unwrap_or(0);
     patiently("it registers anew", || {
-        value(&tally.creates) == ALL + EACH * MODULES
+        value(&tally.registrations) >= before + EACH
     });
     patiently("all is as before", || {
         alive(&master) == RUNTIMES && all_alive(&master)
@@ -213,6 +213,10 @@ fn five_hundred_runtimes_with_ten_modules_each() {
         gateway.spent()
     );
     assert_eq!(killed(), 0);
+    // A keepalive that was under way when the connection ended arrives first on the next one and names what still runs,
+    // so that this runtime is not asked to start its modules again.
+    let again = value(&tally.creates) - ALL;
+    assert!((1..=EACH * MODULES).contains(&again), "{again}");
     assert_eq!(value(&tally.modules), ALL);
     assert_eq!(value(&tally.broken), 0);
     let each = gateway.memory().saturating_sub(empty) as f64 / RUNTIMES as f64;

@@ -73,7 +73,7 @@ fn every_row_works_on_halite_and_sizes_are_measured() {
     let rows = transports
         .values()
         .map(|rows| rows.as_object().map(|m| m.len()));
-    assert!(rows.eq([Some(5); 5]), "{transports:?}");
+    assert!(rows.eq([Some(7); 6]), "{transports:?}");
     let line = &figures["sizing"]["lines"][0];
     assert_eq!(line[0], "20", "{figures}");
     // How many cells say that the machine was too slow for them is not looked at.

@@ -24,6 +24,8 @@ pub struct Tally {
     pub connected: AtomicUsize,
     /// Runtimes that are currently confirmed.
     pub confirmed: AtomicUsize,
+    /// Confirmed registrations, repeated ones included.
+    pub registrations: AtomicUsize,
     /// Requests to create a module, which may include duplicates.
     pub creates: AtomicUsize,
     /// Running modules.
@@ -238,6 +240,7 @@ impl Manager {
                 if data["result"] != "ok" || data["uuid"] != whose {
                     return None;
                 }
+                self.tally.registrations.fetch_add(1, Ordering::Relaxed);
                 let count = self.runtimes.len();
                 let runtime = &mut self.runtimes[at];
                 if !std::mem::replace(&mut runtime.confirmed, true) {
