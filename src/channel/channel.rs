@@ -173,7 +173,7 @@ impl Channel {
         let sign = self.session.config().minion_sign_messages;
         let body = request::seal(
             self.session.sign_in_config(),
-            credentials,
+            &credentials.cipher,
             load,
             &nonce,
             unix_now_i64(),

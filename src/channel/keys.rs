@@ -1,9 +1,9 @@
 //! Keys in the minion's `pki_dir`: its own key pair and the master's key (reference 2.2).
 
-use super::signin::{MasterKey, SeenMasters};
+use super::signin::{KeptSessions, MasterKey, SeenMasters};
 use halite_config::MinionConfig;
 use halite_crypto::noise::{StaticKey, StaticPublic};
-use halite_crypto::{PrivateKey, PublicKey};
+use halite_crypto::{KeyString, PrivateKey, PublicKey};
 use halite_sys::daemon::{make_dir, read_or_make, write_atomic, write_new};
 use halite_sys::exit::ExitError;
 use std::io::ErrorKind;
@@ -134,7 +134,7 @@ pub fn seen_masters(path: &Path) -> Result<SeenMasters, ExitError> {
 /// says so.
 pub fn keep_seen(path: &Path, master: &MasterKey, key: &StaticPublic) {
     let mut seen = seen_masters(path).unwrap_or_default();
-    if seen.key_of(master) == Some(key) && !seen.is_damaged() {
+    if seen.of(master) == Some(key) && !seen.is_damaged() {
         return;
     }
     seen.add(master, key);
@@ -143,6 +143,32 @@ pub fn keep_seen(path: &Path, master: &MasterKey, key: &StaticPublic) {
             "the master's static key cannot be kept in {}: {e}",
             path.display()
         );
+    }
+}
+
+/// The file of the session keys that masters gave, beside the file of their static keys.
+pub fn session_file(master_file: &Path) -> PathBuf {
+    master_file.with_extension("session")
+}
+
+/// The session keys of earlier processes; none if they cannot be read.
+pub fn kept_sessions(path: &Path) -> KeptSessions {
+    match read(path) {
+        Ok(Some(text)) => KeptSessions::parse(&text),
+        Ok(None) | Err(_) => KeptSessions::default(),
+    }
+}
+
+/// Stores the session key from `master`, readable by nobody else. Without it the next process signs in anew, so
+/// that a failure is no more than a line in the log.
+pub fn keep_session(path: &Path, master: &MasterKey, session: &KeyString) {
+    let mut kept = kept_sessions(path);
+    if kept.of(master) == Some(session) {
+        return;
+    }
+    kept.add(master, session);
+    if let Err(e) = write_atomic(path, kept.to_text().as_bytes(), 0o600) {
+        log::info!("the session cannot be kept in {}: {e}", path.display());
     }
 }
 

@@ -5,14 +5,14 @@
 use super::reply::{self, ReplyError};
 use super::session::Credentials;
 use super::signin::SignInConfig;
-use halite_crypto::{CipherKind, Crypticle};
+use halite_crypto::{CipherKind, Crypticle, SessionCipher};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 
 /// Encrypts one request. `sign` is `minion_sign_messages`; `ts` in Unix seconds.
 pub fn seal(
     terms: &SignInConfig,
-    credentials: &Credentials,
+    cipher: &SessionCipher,
     load: &Map,
     nonce: &str,
     ts: i64,
@@ -34,7 +34,7 @@ pub fn seal(
     }
     let document = msgpack::encode_map(&load, Profile::Wire);
     reply::envelope(
-        &credentials.cipher,
+        cipher,
         &terms.id,
         terms.encryption,
         terms.signing,
@@ -90,7 +90,6 @@ pub fn open_pillar(
 mod tests {
     use super::*;
     use crate::testing::{credentials, json, list, terms, text, unhex, value};
-    use halite_crypto::SessionCipher;
 
     #[test]
     fn requests_of_stock_are_ours() {
@@ -102,7 +101,14 @@ mod tests {
                 continue;
             };
             let nonce = text(&file["nonce"]);
-            let body = seal(&terms, &credentials, &load, nonce, 1_700_000_000, false);
+            let body = seal(
+                &terms,
+                &credentials.cipher,
+                &load,
+                nonce,
+                1_700_000_000,
+                false,
+            );
             let got = msgpack::decode(&body).unwrap().into_map().unwrap();
             let want = msgpack::decode(&unhex(&v["request_hex"]))
                 .unwrap()
@@ -162,7 +168,14 @@ mod tests {
             .str("nonce")
             .unwrap()
             .to_owned();
-        let body = seal(&terms, &credentials, &load, &nonce, 1_700_000_000, true);
+        let body = seal(
+            &terms,
+            &credentials.cipher,
+            &load,
+            &nonce,
+            1_700_000_000,
+            true,
+        );
         let got = msgpack::decode(&body).unwrap().into_map().unwrap();
         assert_eq!(open(&got), open(&want));
     }

@@ -8,13 +8,14 @@ use super::keys;
 use super::master_search::{Action, Event, MasterOrder, MasterSearch, MasterType, Reason};
 use super::requester::{RequestResult, Requester};
 use super::signin::{
-    Accepted, Exchange, MasterKey, NextStep, NoiseIdentity, OTHER_MASTER, RetryOptions,
-    SeenMasters, SignInConfig, Verdict,
+    Accepted, Exchange, KeptSessions, Known, MasterKey, NextStep, NoiseIdentity, OTHER_MASTER,
+    RetryOptions, SeenMasters, SignInConfig, Verdict,
 };
 use halite_config::MinionConfig;
 use halite_crypto::{CipherKind, KeyString, SessionCipher, clean_key, fill_random, nonce};
 use halite_sys::exit::ExitError;
 use halite_sys::log_limiter::LogLimiter;
+use halite_sys::time::unix_now_i64;
 use halite_transport::sockets::{Context, tcp_url};
 use halite_wire::{Map, Value};
 use std::net::ToSocketAddrs;
@@ -363,8 +364,18 @@ impl Session {
             Some(_) => keys::seen_masters(&keys::noise_file(&self.master_file))?,
             None => SeenMasters::default(),
         };
-        let begun = Exchange::begin(&self.terms, pinned.as_ref(), &seen, &nonce());
-        let (mut exchange, mut body) = begun;
+        // One that has just failed must not be tried again.
+        let kept = match self.present() {
+            None => keys::kept_sessions(&keys::session_file(&self.master_file)),
+            Some(_) => KeptSessions::default(),
+        };
+        let known = Known {
+            pinned: pinned.as_ref(),
+            seen: &seen,
+            sessions: &kept,
+        };
+        let (mut exchange, mut body) =
+            Exchange::begin(&self.terms, known, &nonce(), unix_now_i64());
         loop {
             let reply = match requester.request(&body, timeout, stop, None)? {
                 RequestResult::Bytes(bytes) => bytes,
@@ -382,7 +393,7 @@ impl Session {
                 }
                 RequestResult::Stopped => return Ok(None),
             };
-            match exchange.step(&self.terms, pinned.as_ref(), &seen, &reply) {
+            match exchange.step(&self.terms, known, &reply) {
                 NextStep::Send(next, message) => (exchange, body) = (next, message),
                 NextStep::Done(Verdict::Accepted(accepted)) => {
                     return self.keep_key(accepted, pinned.is_some()).map(Some);
@@ -408,6 +419,8 @@ impl Session {
         }
         if let Some(key) = &accepted.noise {
             keys::keep_seen(&keys::noise_file(&self.master_file), &accepted.master, key);
+            let file = keys::session_file(&self.master_file);
+            keys::keep_session(&file, &accepted.master, &accepted.session);
         }
         Ok(Verdict::Accepted(accepted))
     }

@@ -9,7 +9,7 @@ use crate::worker::aes;
 use crate::worker::context::{Context, Stats};
 use crate::worker::sealed::{Opened, Sealed};
 use crate::worker::{
-    RequestAnswer, auth, files, functions, mine, peer, pillar, publish, syndic, tops,
+    RequestAnswer, auth, files, functions, mine, noise, peer, pillar, publish, syndic, tops,
 };
 use CallerKind::{Anyone, Minion, Peer, Syndic, User};
 use Handler::{Aes, AesAnswer, AesBatched, Clear};
@@ -171,6 +171,7 @@ static COMMANDS: &[Command] = &[
     row("runner", Class::Other, User, Clear(|w, load, peer| functions::request(w, CallApi::Runner, load, peer))),
     row("wheel", Class::Other, User, Clear(|w, load, peer| functions::request(w, CallApi::Wheel, load, peer))),
 
+    counted("_resume", Class::Auth, Minion, |s| &mut s.sign_ins, Aes(|w, id, _| noise::resume(w, id))),
     row("_aes_keys", Class::Auth, Minion, Aes(|w, _, _| aes::aes_keys(w))),
     counted("_pillar", Class::Pillar, Minion, |s| &mut s.pillars, AesAnswer(pillar::answer)),
     row("_master_opts", Class::Other, Minion, Aes(|w, _, load| Ok(aes::master_opts(w, &load)))),

@@ -22,9 +22,9 @@ mod exchange;
 mod retry;
 mod seen;
 
-pub use exchange::{Exchange, NextStep};
+pub use exchange::{Exchange, Known, NextStep};
 pub use retry::{RetryOptions, RetryPolicy, Step};
-pub use seen::SeenMasters;
+pub use seen::{KeptSessions, PerMaster, SeenMasters};
 
 /// Exit status when the master rejected the key (`EX_NOPERM`).
 pub const EXIT_REJECTED: i32 = 77;

@@ -1,31 +1,76 @@
-//! Which masters have the handshake between halite peers: the content of `minion_master.noise`.
+//! What a minion remembers of each master: the static key (`minion_master.noise`) and the session (`minion_master.session`).
 
 use super::MasterKey;
+use halite_crypto::KeyString;
 use halite_crypto::noise::{StaticPublic, fingerprint, public_from_text, public_to_text};
+use zeroize::Zeroizing;
 
 /// Most masters that are remembered.
 const MOST: usize = 64;
 
-/// Static keys of masters, each with the fingerprint of the RSA key that certified it; the newest is the last. All of them
+/// A value that is stored as a text without spaces.
+pub trait LineValue: Clone + PartialEq {
+    /// Parses the text; `None` if it is another one.
+    fn parse(text: &str) -> Option<Self>;
+    /// The text.
+    fn to_text(&self) -> Zeroizing<String>;
+}
+
+impl LineValue for StaticPublic {
+    fn parse(text: &str) -> Option<StaticPublic> {
+        public_from_text(text)
+    }
+
+    fn to_text(&self) -> Zeroizing<String> {
+        public_to_text(self).into()
+    }
+}
+
+impl LineValue for KeyString {
+    fn parse(text: &str) -> Option<KeyString> {
+        KeyString::from_text(text).ok()
+    }
+
+    fn to_text(&self) -> Zeroizing<String> {
+        self.as_str().to_owned().into()
+    }
+}
+
+/// Values of masters, each with the fingerprint of the master's RSA key; the newest is the last. All of them
 /// are kept: a minion that goes from one master of a list to another must not forget what the first one has.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SeenMasters {
-    keys: Vec<(String, StaticPublic)>,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PerMaster<T> {
+    values: Vec<(String, T)>,
     damaged: bool,
 }
 
-impl SeenMasters {
-    /// Parses the text of [`SeenMasters::to_text`].
-    pub fn parse(text: &str) -> SeenMasters {
-        let key = |line: &str| {
-            let (of, key) = line.split_once(' ')?;
+/// The static key of each master that has the handshake between halite peers.
+pub type SeenMasters = PerMaster<StaticPublic>;
+
+/// The session key that each of them gave last.
+pub type KeptSessions = PerMaster<KeyString>;
+
+impl<T> Default for PerMaster<T> {
+    fn default() -> PerMaster<T> {
+        PerMaster {
+            values: Vec::new(),
+            damaged: false,
+        }
+    }
+}
+
+impl<T: LineValue> PerMaster<T> {
+    /// Parses the text of [`PerMaster::to_text`].
+    pub fn parse(text: &str) -> PerMaster<T> {
+        let value = |line: &str| {
+            let (of, value) = line.split_once(' ')?;
             let is_hex = of.len() == 64 && of.bytes().all(|b| b.is_ascii_hexdigit());
-            Some((of.to_ascii_lowercase(), public_from_text(key)?)).filter(|_| is_hex)
+            Some((of.to_ascii_lowercase(), T::parse(value)?)).filter(|_| is_hex)
         };
-        let found: Vec<_> = text.lines().map(key).collect();
-        SeenMasters {
+        let found: Vec<_> = text.lines().map(value).collect();
+        PerMaster {
             damaged: found.is_empty() || found.contains(&None),
-            keys: found.into_iter().flatten().collect(),
+            values: found.into_iter().flatten().collect(),
         }
     }
 
@@ -34,32 +79,37 @@ impl SeenMasters {
         self.damaged
     }
 
-    /// The static key of a master.
-    pub fn key_of(&self, master: &MasterKey) -> Option<&StaticPublic> {
+    /// The value of a master.
+    pub fn of(&self, master: &MasterKey) -> Option<&T> {
         let of = fingerprint(&master.pem);
-        let mut all = self.keys.iter();
-        all.find(|(known, _)| *known == of).map(|(_, key)| key)
+        let mut all = self.values.iter();
+        all.find(|(known, _)| *known == of).map(|(_, value)| value)
     }
 
-    /// Whether this master must use the handshake.
+    /// Whether this master has a value, or may have had one.
     pub fn binds(&self, master: &MasterKey) -> bool {
-        self.damaged || self.key_of(master).is_some()
+        self.damaged || self.of(master).is_some()
     }
 
-    /// Adds a master, or its new static key.
-    pub fn add(&mut self, master: &MasterKey, key: &StaticPublic) {
+    /// Adds a master, or its new value.
+    pub fn add(&mut self, master: &MasterKey, value: &T) {
         let of = fingerprint(&master.pem);
-        self.keys.retain(|(known, _)| *known != of);
-        self.keys.push((of, *key));
-        let excess = self.keys.len().saturating_sub(MOST);
-        self.keys.drain(..excess);
+        self.values.retain(|(known, _)| *known != of);
+        self.values.push((of, value.clone()));
+        let excess = self.values.len().saturating_sub(MOST);
+        self.values.drain(..excess);
         self.damaged = false;
     }
 
     /// One line for each.
-    pub fn to_text(&self) -> String {
-        let line = |(of, key): &(String, StaticPublic)| format!("{of} {}\n", public_to_text(key));
-        self.keys.iter().map(line).collect()
+    pub fn to_text(&self) -> Zeroizing<String> {
+        let mut text = Zeroizing::new(String::with_capacity(150 * self.values.len()));
+        for (of, value) in &self.values {
+            for part in [of, " ", &value.to_text(), "\n"] {
+                text.push_str(part);
+            }
+        }
+        text
     }
 }
 
@@ -81,8 +131,8 @@ mod tests {
         seen.add(&one, &[3; 32]);
         let again = SeenMasters::parse(&seen.to_text());
         assert_eq!(again, seen);
-        assert_eq!(again.key_of(&one), Some(&[3; 32]));
-        assert_eq!(again.key_of(&other), Some(&[2; 32]));
+        assert_eq!(again.of(&one), Some(&[3; 32]));
+        assert_eq!(again.of(&other), Some(&[2; 32]));
     }
 
     #[test]
@@ -95,7 +145,7 @@ mod tests {
             "x",
             &text[..text.len() - 9],
             &text[1..],
-            &format!("{text}\nx\n"),
+            &format!("{}\nx\n", *text),
         ] {
             let mut read = SeenMasters::parse(damaged);
             assert!(read.is_damaged() && read.binds(&master()), "{damaged}");

@@ -7,7 +7,8 @@
 use halite_channel::reply::{self, ReplyError};
 use halite_channel::request;
 use halite_channel::signin::{
-    Exchange, MasterKey, NextStep, NoiseIdentity, SeenMasters, SignInConfig, Verdict,
+    Exchange, KeptSessions, Known, MasterKey, NextStep, NoiseIdentity, SeenMasters, SignInConfig,
+    Verdict,
 };
 use halite_crypto::noise::{StaticKey, StaticPublic};
 use halite_crypto::{
@@ -134,6 +135,7 @@ pub struct SignIn {
     terms: SignInConfig,
     exchange: Exchange,
     seen: SeenMasters,
+    kept: KeptSessions,
 }
 
 /// What follows a reply to a sign-in.
@@ -153,16 +155,40 @@ impl SignIn {
         pinned: Option<&MasterKey>,
         seen: Option<&StaticPublic>,
     ) -> (SignIn, Vec<u8>) {
-        let terms = keys.terms(id);
-        let mut known = SeenMasters::default();
-        if let (Some(master), Some(key)) = (pinned, seen) {
-            known.add(master, key);
+        SignIn::start(keys.terms(id), pinned, seen, None)
+    }
+
+    /// Starts as a minion does after its restart, which still has its session if it was one of the handshake.
+    pub fn again(id: &str, keys: &MinionKeys, before: &Session) -> (SignIn, Vec<u8>) {
+        let seen = before.noise.as_ref();
+        let kept = seen.map(|_| &before.session_text);
+        SignIn::start(keys.terms(id), Some(&before.master), seen, kept)
+    }
+
+    fn start(
+        terms: SignInConfig,
+        pinned: Option<&MasterKey>,
+        key: Option<&StaticPublic>,
+        session: Option<&KeyString>,
+    ) -> (SignIn, Vec<u8>) {
+        let (mut seen, mut kept) = (SeenMasters::default(), KeptSessions::default());
+        if let (Some(master), Some(key)) = (pinned, key) {
+            seen.add(master, key);
         }
-        let (exchange, body) = Exchange::begin(&terms, pinned, &known, &nonce());
+        if let (Some(master), Some(session)) = (pinned, session) {
+            kept.add(master, session);
+        }
+        let known = Known {
+            pinned,
+            seen: &seen,
+            sessions: &kept,
+        };
+        let (exchange, body) = Exchange::begin(&terms, known, &nonce(), unix_now_i64());
         let sign_in = SignIn {
             terms,
             exchange,
-            seen: known,
+            seen,
+            kept,
         };
         (sign_in, body)
     }
@@ -191,18 +217,24 @@ impl SignIn {
         pinned: Option<&Arc<MasterKey>>,
         reply: &[u8],
     ) -> Result<SignInStep, SessionError> {
-        let known = pinned.map(Arc::as_ref);
         let SignIn {
             terms,
             exchange,
             seen,
+            kept,
         } = self;
-        let verdict = match exchange.step(&terms, known, &seen, reply) {
+        let known = Known {
+            pinned: pinned.map(Arc::as_ref),
+            seen: &seen,
+            sessions: &kept,
+        };
+        let verdict = match exchange.step(&terms, known, reply) {
             NextStep::Send(exchange, body) => {
                 let next = SignIn {
                     terms,
                     exchange,
                     seen,
+                    kept,
                 };
                 return Ok(SignInStep::Send(Box::new(next), body));
             }
@@ -214,6 +246,7 @@ impl SignIn {
                 aes: Crypticle::new(&accepted.aes),
                 aes_text: accepted.aes,
                 session: SessionCipher::new(accepted.cipher, &accepted.session),
+                session_text: accepted.session,
                 serial: 0,
                 noise: accepted.noise,
                 master: match pinned {
@@ -251,6 +284,7 @@ pub struct Session {
     aes: Crypticle,
     aes_text: KeyString,
     session: SessionCipher,
+    session_text: KeyString,
     /// The master's static key, if it was used.
     pub noise: Option<StaticPublic>,
     serial: i64,

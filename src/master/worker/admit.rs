@@ -93,6 +93,20 @@ pub(super) fn admit(
     })
 }
 
+/// Fires the event of a sign-in of a minion whose key is known to be accepted.
+pub(super) fn accepted_again(worker: &mut Context, id: &MinionId, key: &PublicKey) {
+    let presented = clean_key(&key.to_pem());
+    let candidate = Candidate {
+        id,
+        presented: &presented,
+        grains: None,
+        vouched: false,
+    };
+    let (result, act) = Verdict::Accepted { store: false }.event_fields();
+    let event = candidate.event(&worker.config, result, act);
+    fire_auth_event(worker, event);
+}
+
 fn fire_auth_event(worker: &mut Context, event: Map) {
     if worker.config.auth_events {
         worker.bus.fire("salt/auth", event);

@@ -17,7 +17,7 @@ pub(super) mod context;
 pub(super) mod files;
 pub(super) mod functions;
 pub(super) mod mine;
-mod noise;
+pub(super) mod noise;
 pub(super) mod peer;
 mod peer_run;
 pub(super) mod pillar;

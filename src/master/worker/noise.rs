@@ -2,7 +2,7 @@
 //!
 //! No RSA operation with the master's key, and no state between requests: any worker can handle any of them.
 
-use super::admit::admit;
+use super::admit::{accepted_again, admit};
 use super::context::{CertifiedKey, Context};
 use halite_crypto::noise::{Responder, Signer, fingerprint, prologue, statement};
 use halite_crypto::{CipherKind, PublicKey, Signing};
@@ -80,6 +80,19 @@ fn answer(
         Ok((id, key)) => accepted(worker, &id, &key),
         Err(ret) => Ok(refused(ret)),
     }
+}
+
+/// `_resume`: what a sign-in gives, for a minion that still has its session, such as after a restart of it. The request is
+/// under the session key, which proves that it is this minion and that its key is accepted.
+pub(crate) fn resume(worker: &mut Context, id: &MinionId) -> Result<Value, ExitError> {
+    let Some(key) = worker.accepted_key(id) else {
+        return Ok(Map::new().into());
+    };
+    log::debug!(minion:% = id; "{id} signs in with the session that it has");
+    accepted_again(worker, id, &key);
+    let aes = worker.aes_key()?;
+    let publish_port = worker.publish_port();
+    Ok(halite_wire::map! {"aes" => aes.text.as_str(), "publish_port" => publish_port}.into())
 }
 
 fn accepted(worker: &mut Context, id: &MinionId, key: &PublicKey) -> Result<Map, ExitError> {

@@ -12,6 +12,8 @@ use halite::transport::requester::{Requester, RequesterOptions};
 use halite::transport::sockets::tcp_url;
 use halite::wire::msgpack::{self, Profile};
 use halite::wire::{Map, Value};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::sync::Arc;
 use testing::harness::{LIMIT, Master, eventually};
 use testing::proxy::{Proxy, contains};
@@ -71,6 +73,8 @@ fn a_session_shows_nothing() {
 fn nobody_can_make_them_fall_back() {
     let (mut pair, proxy) = overheard("");
     pair.minion.kill();
+    let pki = pair.minion.path("etc/halite/pki/minion");
+    std::fs::remove_file(pki.join("minion_master.session")).unwrap();
     // What asks for the handshake, and what the handshake is, gets lost on the way.
     proxy.change(b"\xa5noise", b"\xa5eison");
     pair.minion.restart();
@@ -112,6 +116,46 @@ fn a_new_static_key_is_introduced() {
     pair.restart_master();
     pair.ping_until_answered();
     assert_ne!(std::fs::read_to_string(&pinned).unwrap(), before);
+}
+
+/// After a restart, and in other processes, a minion goes on with the session that it has: its handshake would have told it
+/// the master's new static key.
+#[test]
+fn a_session_outlives_the_process() {
+    let mut pair = Pair::start("", "");
+    pair.run("test.ping", &[]);
+    let pki = pair.minion.path("etc/halite/pki/minion");
+    let read = |name: &str| std::fs::read_to_string(pki.join(name)).unwrap();
+    let known = || [read("minion_master.noise"), read("minion_master.session")];
+    let before = known();
+    let kept = pki.join("minion_master.session").metadata().unwrap();
+    assert_eq!(kept.permissions().mode() & 0o777, 0o600);
+    pair.crash_master();
+    std::fs::remove_file(pair.master.config().noise_key()).unwrap();
+    pair.restart_master();
+    let restart = |pair: &mut Pair| {
+        pair.minion.kill();
+        pair.minion.restart();
+        pair.started();
+        pair.run("test.ping", &[]);
+    };
+    restart(&mut pair);
+    assert_eq!(known(), before);
+    let mut call = Command::new(env!("CARGO_BIN_EXE_halite-call"));
+    call.arg("-c").arg(pair.minion.path(""));
+    let called = call.args(["pillar.items", "--out=json"]).output().unwrap();
+    assert!(called.status.success(), "{called:?}");
+    assert_eq!(known(), before);
+    // The master has lost the session.
+    std::fs::remove_file(pair.master.config().cachedir.join("sessions_gcm/m1")).unwrap();
+    restart(&mut pair);
+    let renewed = known();
+    assert_ne!(renewed[0], before[0]);
+    assert_ne!(renewed[1], before[1]);
+    // What the minion has kept is damaged.
+    std::fs::write(pki.join("minion_master.session"), "x").unwrap();
+    restart(&mut pair);
+    assert_eq!(known(), renewed);
 }
 
 /// A peer that makes its own messages.

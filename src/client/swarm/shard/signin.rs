@@ -37,12 +37,11 @@ impl Shard {
 
     fn sign_in(&mut self, n: usize) {
         let minion = &mut self.minions[n];
-        let (sign_in, request) = SignIn::begin(
-            &minion.id,
-            &minion.keys,
-            minion.pinned.as_deref(),
-            minion.noise.as_ref(),
-        );
+        let (id, keys) = (&minion.id, &minion.keys);
+        let (sign_in, request) = match &minion.session {
+            Some(session) => SignIn::again(id, keys, session),
+            None => SignIn::begin(id, keys, minion.pinned.as_deref(), minion.noise.as_ref()),
+        };
         minion.wants_sign_in = false;
         minion.sign_in_since.get_or_insert_with(Instant::now);
         minion.task = Some(InFlight::SignIn(Box::new(sign_in)));
