@@ -12,6 +12,7 @@ use halite_sys::exit::ExitError;
 use halite_transport::sockets::Context;
 use halite_wire::{Map, Value};
 use std::fmt;
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -90,6 +91,23 @@ impl Link {
     /// Whether there is a link to a master.
     pub fn has_master(&self) -> bool {
         self.0.is_some()
+    }
+
+    /// Another link with the same keys, for requests at the same time. It is empty if this one has not been used yet.
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn beside(&self) -> io::Result<Link> {
+        let Some(state) = &self.0 else {
+            return Ok(Link::default());
+        };
+        match &*lock(state) {
+            State::Closed { .. } => Ok(Link::default()),
+            State::Open(channel) => {
+                let other = Channel::new(channel.session(), channel.stop().clone())?;
+                Ok(Link::over(other))
+            }
+        }
     }
 
     /// Sends a request with the configured timeout and number of tries.

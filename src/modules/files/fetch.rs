@@ -1,7 +1,8 @@
 //! Fetches one file from the file server (`salt/fileclient.py RemoteClient.get_file`).
 
-use super::{FileClient, FileError, FileHash, MAX_CONTENT, Result, url};
+use super::{FileClient, FileError, FileHash, MAX_CONTENT, Result, Source, url};
 use flate2::read::GzDecoder;
+use halite_channel::link::Link;
 use halite_crypto::HashType;
 use halite_sys::safe_open::read_finite;
 use halite_wire::{Map, Value};
@@ -12,8 +13,10 @@ use std::path::{Path, PathBuf};
 
 /// Attempts to fetch a file whose hash differs from the server's.
 const MAX_ATTEMPTS: u32 = 3;
-/// Bytes of a chunk that a halite master is asked for; it gives no more.
-const WANTED_CHUNK: i64 = 4 << 20;
+/// Bytes of a chunk that a halite master is asked for; it gives up to 4 MiB. Each request under way takes twice as much memory.
+const WANTED_CHUNK: i64 = 2 << 20;
+/// Requests under way for a file of several chunks.
+const AT_ONCE: usize = 2;
 /// Maximum size of an unpacked chunk.
 const MAX_CHUNK: u64 = 256 << 20;
 
@@ -226,41 +229,134 @@ impl FileClient {
 
     /// Fetches the file in chunks; false if the server does not have it (any more).
     fn fetch_chunks(&self, mut load: Map, file: &mut File, dest: &Path) -> Result<bool> {
-        let mut at: u64 = 0;
         // Stock's masters pass over it.
         load.set("chunk", WANTED_CHUNK);
+        let mut sink = Sink { file, dest, at: 0 };
+        let mut is_first = true;
         loop {
-            load.set("loc", at);
-            let answer = self.request(&load)?;
-            let Some(answer) = answer.as_map() else {
-                return Err(FileError::Answer(format!("a chunk of {}", dest.display())));
-            };
-            let data = match answer.get("data") {
-                Some(Value::Bytes(bytes)) => bytes.as_slice(),
-                Some(Value::Str(text)) => text.as_bytes(),
-                _ => return Err(FileError::Answer(format!("a chunk of {}", dest.display()))),
-            };
-            if data.is_empty() {
-                // Of a file that is there, the answer tells where it goes (`salt/fileserver/roots.py serve_file`).
-                let known = answer.str("dest").is_some_and(|dest| !dest.is_empty());
+            load.set("loc", sink.at);
+            let chunk = Chunk::parse(self.request(&load)?, dest)?;
+            if let Some(known) = sink.write(&chunk)? {
                 return Ok(known);
             }
-            let failed = |e: io::Error| FileError::Io(dest.to_owned(), e);
-            let unpacked;
-            let data = match answer.get("gzip").is_some_and(Value::truthy) {
-                true => {
-                    unpacked = unpack(data).map_err(failed)?;
-                    &unpacked
-                }
-                false => data,
-            };
-            file.write_all(data).map_err(failed)?;
-            at += data.len() as u64;
-            if answer.get("end").is_some_and(Value::truthy) {
-                return Ok(true);
+            if let (true, Source::Remote(link)) = (is_first, &self.source)
+                && let Some(known) = fetch_at_once(link, &load, chunk.data.len(), &mut sink)?
+            {
+                return Ok(known);
             }
+            is_first = false;
         }
     }
+}
+
+/// A chunk as the server sent it.
+struct Chunk {
+    data: Vec<u8>,
+    /// Whether the file ends with it; only halite's masters tell.
+    is_last: bool,
+    /// Whether the server has the file. Of one that is there, the answer tells where it goes (`salt/fileserver/roots.py
+    /// serve_file`).
+    is_known: bool,
+}
+
+impl Chunk {
+    fn parse(answer: Value, dest: &Path) -> Result<Chunk> {
+        let invalid = || FileError::Answer(format!("a chunk of {}", dest.display()));
+        let mut answer = answer.into_map().ok_or_else(invalid)?;
+        let data = match answer.remove("data") {
+            Some(Value::Bytes(bytes)) => bytes,
+            Some(Value::Str(text)) => text.into_bytes(),
+            _ => return Err(invalid()),
+        };
+        let is_packed = !data.is_empty() && answer.get("gzip").is_some_and(Value::truthy);
+        Ok(Chunk {
+            data: match is_packed {
+                true => unpack(&data).map_err(|e| FileError::Io(dest.to_owned(), e))?,
+                false => data,
+            },
+            is_last: answer.get("end").is_some_and(Value::truthy),
+            is_known: answer.str("dest").is_some_and(|dest| !dest.is_empty()),
+        })
+    }
+}
+
+/// Where the chunks go, one after the other.
+struct Sink<'a> {
+    file: &'a mut File,
+    dest: &'a Path,
+    at: u64,
+}
+
+impl Sink<'_> {
+    /// Writes the chunk that starts at `at`. At the end of the file, whether the server has it.
+    fn write(&mut self, chunk: &Chunk) -> Result<Option<bool>> {
+        if chunk.data.is_empty() {
+            return Ok(Some(chunk.is_known));
+        }
+        let failed = |e: io::Error| FileError::Io(self.dest.to_owned(), e);
+        self.file.write_all(&chunk.data).map_err(failed)?;
+        self.at += chunk.data.len() as u64;
+        Ok(chunk.is_last.then_some(true))
+    }
+}
+
+/// Fetches chunks of `size` bytes with [`AT_ONCE`] requests under way, so that neither the network nor the master waits for this
+/// end. `None` if a chunk has another size: the caller goes on from there.
+fn fetch_at_once(
+    link: &Link,
+    load: &Map,
+    size: usize,
+    sink: &mut Sink<'_>,
+) -> Result<Option<bool>> {
+    let Ok(links) = (1..AT_ONCE)
+        .map(|_| link.beside())
+        .collect::<io::Result<Vec<_>>>()
+    else {
+        return Ok(None);
+    };
+    let links: Vec<&Link> = std::iter::once(link).chain(&links).collect();
+    let (size, dest) = (size as u64, sink.dest);
+    let stride = size * links.len() as u64;
+    std::thread::scope(|scope| {
+        let mut lanes = Vec::with_capacity(links.len());
+        let first = (0..).map(|n| sink.at + n * size);
+        for (link, mut at) in links.into_iter().zip(first) {
+            // A chunk waits with its thread until it is its turn, so that no more of them are in memory.
+            let (to, lane) = std::sync::mpsc::sync_channel(0);
+            let mut load = load.clone();
+            let fetch = move || loop {
+                load.set("loc", at);
+                let answer = link.call(&load).map_err(FileError::Link);
+                let chunk = answer.and_then(|answer| Chunk::parse(answer, dest));
+                let goes_on = |chunk: &Chunk| chunk.data.len() as u64 == size && !chunk.is_last;
+                let is_over = !chunk.as_ref().is_ok_and(goes_on);
+                if to.send(chunk).is_err() || is_over {
+                    return;
+                }
+                at += stride;
+            };
+            if std::thread::Builder::new()
+                .spawn_scoped(scope, fetch)
+                .is_err()
+            {
+                return Ok(None);
+            }
+            lanes.push(lane);
+        }
+        for lane in lanes.iter().cycle() {
+            let Ok(chunk) = lane.recv() else {
+                break;
+            };
+            let chunk = chunk?;
+            if let Some(known) = sink.write(&chunk)? {
+                return Ok(Some(known));
+            }
+            if chunk.data.len() as u64 != size {
+                break;
+            }
+        }
+        Ok(None)
+    })
 }
 
 /// A file that is being fetched, beside its place; removed unless it gets there. Nobody can foretell its name, and it

@@ -4,6 +4,7 @@
 mod call;
 mod false_master;
 mod faults;
+mod files;
 mod handshake;
 mod masters;
 mod own;

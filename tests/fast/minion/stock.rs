@@ -28,7 +28,8 @@ impl Stock {
         let text = format!(
             "root_dir: {root}\ninterface: 127.0.0.1\npublish_port: {}\nret_port: {}\nauto_accept: true\n\
              worker_threads: 2\nsock_dir: {root}/run\nlog_level: quiet\nuser: {}\n\
-             signing_algorithm: PKCS1v15-SHA1\npillar_roots:\n  base: [{root}/pillar]\n",
+             signing_algorithm: PKCS1v15-SHA1\npillar_roots:\n  base: [{root}/pillar]\n\
+             file_roots:\n  base: [{root}/files]\n",
             ports[0],
             ports[1],
             halite::sys::process::user_name(),
@@ -111,6 +112,26 @@ fn under_stock(variable: &str) {
     wait(&mut bus, |e, _| e.tag == "salt/minion/m1/start");
 
     assert_eq!(stock.value(&["m1", "test.ping"]), true);
+    // Its chunks have 256 KiB.
+    let sizes = [
+        0,
+        1,
+        (1 << 18) - 1,
+        1 << 18,
+        (1 << 18) + 1,
+        1 << 19,
+        1_000_000,
+    ];
+    let from = stock.dir.path().join("files/sizes");
+    files::write(&from, &sizes);
+    let to = stock.dir.path().join("to");
+    stock.value(&[
+        "m1",
+        "cp.get_dir",
+        "salt://sizes",
+        &to.display().to_string(),
+    ]);
+    files::compare(&from, &to.join("sizes"), &sizes);
     let got = stock.value(&["m1", "test.arg", "grüße ☃", "7", "key=wért", "list=[1, 2]"]);
     assert_eq!(got["args"], serde_json::json!(["grüße ☃", 7]));
     assert_eq!(
