@@ -34,16 +34,17 @@ struct Waiting {
 
 impl Tree {
     fn start(upper: Master, lower: fn(&str) -> Master, program: PathBuf, cli: Cli) -> Tree {
-        let minions = |lower: &Master| IDS.map(|id| Minion::halite(lower, id, "")).into();
-        Tree::with(upper, lower, &minions, program, cli)
+        Tree::with(upper, lower, &own_minions, program, cli, "")
     }
 
+    /// `extra`: lines for the syndic.
     fn with(
         upper: Master,
         lower: fn(&str) -> Master,
         minions: &dyn Fn(&Master) -> Vec<Minion>,
         program: PathBuf,
         cli: Cli,
+        extra: &str,
     ) -> Tree {
         let lower = lower(&format!(
             "auto_accept: true\nsyndic_master: 127.0.0.1\nsyndic_master_port: {}\n\
@@ -54,7 +55,7 @@ impl Tree {
         // master's, also if it stands there for the lower one; hence it is named here.
         let minion = format!(
             "root_dir: {}\nid: lower\nuser: root\nmaster: 127.0.0.1\npublish_port: {}\n\
-             acceptance_wait_time: 1\n",
+             acceptance_wait_time: 1\n{extra}\n",
             lower.home.root().display(),
             upper.publish_port
         );
@@ -403,6 +404,26 @@ fn in_a_cluster_another_upper_master_gets_returns() {
     twins.syndic.must_live();
 }
 
+fn own_minions(lower: &Master) -> Vec<Minion> {
+    IDS.map(|id| Minion::halite(lower, id, "")).into()
+}
+
+/// As the minion of its upper master, a syndic has each transport of minions.
+#[test]
+fn over_other_transports() {
+    for transport in ["tcp", "ws"] {
+        let transport = format!("transport: {transport}");
+        let upper = Master::halite(&format!("{UPPER}{transport}\n"));
+        let cli = upper.halite_cli();
+        let program = halite_program("halite-syndic");
+        let below = Master::halite;
+        let mut tree = Tree::with(upper, below, &own_minions, program, cli, &transport);
+        tree.jobs();
+        tree.killed_syndic();
+        tree.restarted_upper();
+    }
+}
+
 fn all(mut tree: Tree) {
     tree.jobs();
     tree.killed_syndic();
@@ -458,7 +479,14 @@ mod stock {
             ]
         };
         let program = halite_program("halite-syndic");
-        all(Tree::with(upper, Master::halite, &minions, program, cli));
+        all(Tree::with(
+            upper,
+            Master::halite,
+            &minions,
+            program,
+            cli,
+            "",
+        ));
     }
 
     #[test]

@@ -94,6 +94,11 @@ fn play(at: &str, minions: &[&str], each: usize, lines: &str, minion: &str) {
     for cli in &tools {
         jobs(&fleet, cli, &mut checks);
     }
+    for minion in &fleet.minions {
+        if minion.id == format!("m{HALITE}") {
+            checks.run("halite-call", || called(minion));
+        }
+    }
     let comes_back = minion.contains("tcp") || minions == [HALITE];
     if !fleet.master.is_stock() && comes_back {
         // As a service manager does: to the main process alone, which ends the request server first.
@@ -274,6 +279,19 @@ fn jobs(fleet: &Fleet, cli: &Cli, checks: &mut Checks) {
         same(alone.get(one), answer.get(one))?;
         same(alone.len(), 1)
     });
+}
+
+/// `halite-call` has the transport of the minion on its host.
+fn called(minion: &Minion) -> Result<(), String> {
+    let here = Cli::halite(minion.home.config_dir());
+    for (args, expected) in [
+        (&["pillar.ls"][..], json!(["from"])),
+        (&["cp.get_file_str", "salt://file"], json!("content\n")),
+    ] {
+        let ran = here.run("salt-call", &[&["--out=json"], args].concat());
+        same(ran.json()?["local"].clone(), expected)?;
+    }
+    Ok(())
 }
 
 /// All series of stock, or nothing to test.
