@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    /// What stock Salt exposes and nothing else, except `_aes_keys`, which is halite's own.
+    /// What stock Salt exposes and nothing else, except `_aes_keys` and `_resume`, which are halite's own.
     #[test]
     fn the_set_is_closed() {
         let names = |clear| -> Vec<&str> {
@@ -258,8 +258,8 @@ mod tests {
         assert_eq!(names(false), [
             "_aes_keys", "_dir_list", "_file_envs", "_file_find", "_file_hash", "_file_hash_and_stat", "_file_list",
             "_file_list_emptydirs", "_file_recv", "_master_opts", "_master_tops", "_mine", "_mine_delete",
-            "_mine_flush", "_mine_get", "_minion_event", "_pillar", "_register_resources", "_return", "_serve_file",
-            "_symlink_list", "_syndic_return", "minion_pub", "minion_publish", "minion_runner", "pub_ret",
+            "_mine_flush", "_mine_get", "_minion_event", "_pillar", "_register_resources", "_resume", "_return",
+            "_serve_file", "_symlink_list", "_syndic_return", "minion_pub", "minion_publish", "minion_runner", "pub_ret",
             "revoke_auth",
         ]);
     }
