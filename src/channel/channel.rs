@@ -171,14 +171,8 @@ impl Channel {
         self.requester.set_url(&credentials.request_url);
         let nonce = nonce();
         let sign = self.session.config().minion_sign_messages;
-        let body = request::seal(
-            self.session.sign_in_config(),
-            &credentials.cipher,
-            load,
-            &nonce,
-            unix_now_i64(),
-            sign,
-        );
+        let terms = self.session.sign_in_config();
+        let body = terms.seal(&credentials.cipher, load, &nonce, unix_now_i64(), sign);
         Ok(
             match self
                 .requester

@@ -1,13 +1,15 @@
 //! Keys in the minion's `pki_dir`: its own key pair and the master's key (reference 2.2).
 
-use super::signin::{KeptSessions, MasterKey, SeenMasters};
+use super::signin::{Accepted, KeptSessions, MasterKey, NoiseIdentity, SeenMasters, SignInConfig};
 use halite_config::MinionConfig;
-use halite_crypto::noise::{StaticKey, StaticPublic};
-use halite_crypto::{KeyString, PrivateKey, PublicKey};
+use halite_crypto::noise::StaticKey;
+use halite_crypto::{KeyString, PrivateKey, PublicKey, clean_key};
 use halite_sys::daemon::{make_dir, read_or_make, write_atomic, write_new};
 use halite_sys::exit::ExitError;
+use halite_wire::{Map, Value};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use zeroize::Zeroizing;
 
 /// Largest key file, in bytes.
@@ -114,62 +116,118 @@ pub fn own_noise_key(config: &MinionConfig) -> StaticKey {
     })
 }
 
-/// The file of the pinned static key of the master whose key is in `master_file`.
-pub fn noise_file(master_file: &Path) -> PathBuf {
-    master_file.with_extension("noise")
-}
-
-/// The static keys of masters that were seen, each with the fingerprint of the RSA key that certified it.
+/// The static keys of masters that were seen, each with the fingerprint of the RSA key that certified it. They are in a file
+/// beside the one of the pinned RSA key.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn seen_masters(path: &Path) -> Result<SeenMasters, ExitError> {
-    Ok(match read(path)? {
+pub fn seen_masters(master_file: &Path) -> Result<SeenMasters, ExitError> {
+    Ok(match read(&noise_file(master_file))? {
         Some(text) => SeenMasters::parse(&text),
         None => SeenMasters::default(),
     })
 }
 
-/// Stores the static key of `master`: from now on, no other handshake is accepted from it. If that is not possible, a warning
-/// says so.
-pub fn keep_seen(path: &Path, master: &MasterKey, key: &StaticPublic) {
-    let mut seen = seen_masters(path).unwrap_or_default();
-    if seen.of(master) == Some(key) && !seen.is_damaged() {
-        return;
-    }
-    seen.add(master, key);
-    if let Err(e) = write_atomic(path, seen.to_text().as_bytes(), 0o644) {
-        log::warn!(
-            "the master's static key cannot be kept in {}: {e}",
-            path.display()
-        );
-    }
-}
-
-/// The file of the session keys that masters gave, beside the file of their static keys.
-pub fn session_file(master_file: &Path) -> PathBuf {
-    master_file.with_extension("session")
-}
-
 /// The session keys of earlier processes; none if they cannot be read.
-pub fn kept_sessions(path: &Path) -> KeptSessions {
-    match read(path) {
+pub fn kept_sessions(master_file: &Path) -> KeptSessions {
+    match read(&session_file(master_file)) {
         Ok(Some(text)) => KeptSessions::parse(&text),
         Ok(None) | Err(_) => KeptSessions::default(),
     }
 }
 
-/// Stores the session key from `master`, readable by nobody else. Without it the next process signs in anew, so
-/// that a failure is no more than a line in the log.
-pub fn keep_session(path: &Path, master: &MasterKey, session: &KeyString) {
-    let mut kept = kept_sessions(path);
-    if kept.of(master) == Some(session) {
+/// Stores what a handshake gave, if it was one: the static key of the master, from which no other handshake is accepted from
+/// now on, and the session key, readable by nobody else. The log says if that is not possible.
+pub fn keep_seen(master_file: &Path, accepted: &Accepted) {
+    let Some(key) = &accepted.noise else {
         return;
+    };
+    let mut seen = seen_masters(master_file).unwrap_or_default();
+    let path = noise_file(master_file);
+    if (seen.of(&accepted.master) != Some(key) || seen.is_damaged())
+        && let Err(e) = write_atomic(
+            &path,
+            seen.add(&accepted.master, key).to_text().as_bytes(),
+            0o644,
+        )
+    {
+        log::warn!(
+            "the master's static key cannot be kept in {}: {e}",
+            path.display()
+        );
     }
-    kept.add(master, session);
-    if let Err(e) = write_atomic(path, kept.to_text().as_bytes(), 0o600) {
+    let mut kept = kept_sessions(master_file);
+    let path = session_file(master_file);
+    if kept.of(&accepted.master) != Some(&accepted.session)
+        && let Err(e) = write_atomic(
+            &path,
+            kept.add(&accepted.master, &accepted.session)
+                .to_text()
+                .as_bytes(),
+            0o600,
+        )
+    {
+        // Without it, the next process signs in anew.
         log::info!("the session cannot be kept in {}: {e}", path.display());
     }
+}
+
+fn noise_file(master_file: &Path) -> PathBuf {
+    master_file.with_extension("noise")
+}
+
+fn session_file(master_file: &Path) -> PathBuf {
+    master_file.with_extension("session")
+}
+
+/// What a minion signs in with, as configured; generates its keys if there are none.
+///
+/// # Errors
+/// Keys or options cannot be used.
+pub fn sign_in_config(config: &MinionConfig, grains: &Map) -> Result<SignInConfig, ExitError> {
+    let key = own_key(config)?;
+    let bad = |what: &str, e: &dyn std::fmt::Display| ExitError::new(1, format!("{what}: {e}"));
+    let autosign = (!config.autosign_grains.is_empty()).then(|| {
+        config
+            .autosign_grains
+            .iter()
+            .map(|name| {
+                (
+                    name.as_str(),
+                    grains.get(name).cloned().unwrap_or(Value::Nil),
+                )
+            })
+            .collect()
+    });
+    Ok(SignInConfig {
+        id: config.id.clone(),
+        public: clean_key(&key.public().to_pem()),
+        key,
+        encryption: config
+            .encryption_algorithm
+            .parse()
+            .map_err(|e| bad("encryption_algorithm", &e))?,
+        signing: config
+            .signing_algorithm
+            .parse()
+            .map_err(|e| bad("signing_algorithm", &e))?,
+        autosign_grains: autosign,
+        verify_master_sign: config.verify_master_pubkey_sign,
+        always_verify: config.always_verify_signature,
+        signer: match config.verify_master_pubkey_sign {
+            true => signer(config)?,
+            false => None,
+        },
+        master_finger: config.master_finger.clone(),
+        hash: config.hash_type.parse().map_err(|e| bad("hash_type", &e))?,
+        token: KeyString::generate(),
+        tok: OnceLock::new(),
+        noise: match config.handshake.as_str() {
+            "salt" => None,
+            _ => Some(NoiseIdentity::new(own_noise_key(config))),
+        },
+        noise_only: config.handshake == "noise",
+    })
 }
 
 /// The key that verifies masters' keys (`master_sign_key_name`), if its file exists.

@@ -5,42 +5,9 @@
 use super::reply::{self, ReplyError};
 use super::session::Credentials;
 use super::signin::SignInConfig;
-use halite_crypto::{CipherKind, Crypticle, SessionCipher};
+use halite_crypto::{CipherKind, Crypticle};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
-
-/// Encrypts one request. `sign` is `minion_sign_messages`; `ts` in Unix seconds.
-pub fn seal(
-    terms: &SignInConfig,
-    cipher: &SessionCipher,
-    load: &Map,
-    nonce: &str,
-    ts: i64,
-    sign: bool,
-) -> Vec<u8> {
-    let mut load = load.clone();
-    load.set("nonce", nonce);
-    load.set("ts", ts);
-    load.set("tok", terms.tok());
-    load.set("id", terms.id.as_str());
-    if sign {
-        let signed: Map = Map(load
-            .iter()
-            .filter(|(k, _)| !k.is_str("nonce") && !k.is_str("tok"))
-            .cloned()
-            .collect());
-        let bytes = msgpack::encode_map(&signed, Profile::Local);
-        load.set("sig", terms.key.sign(terms.signing, &bytes));
-    }
-    let document = msgpack::encode_map(&load, Profile::Wire);
-    reply::envelope(
-        cipher,
-        &terms.id,
-        terms.encryption,
-        terms.signing,
-        &document,
-    )
-}
 
 /// The first message on a publish port whose subscribers say who they are: the id, under the publication key
 /// (`salt/transport/tcp.py TCPPubClient`, reference `salt-transports.md` 1.2).
@@ -90,6 +57,7 @@ pub fn open_pillar(
 mod tests {
     use super::*;
     use crate::testing::{credentials, json, list, terms, text, unhex, value};
+    use halite_crypto::SessionCipher;
 
     #[test]
     fn requests_of_stock_are_ours() {
@@ -101,14 +69,7 @@ mod tests {
                 continue;
             };
             let nonce = text(&file["nonce"]);
-            let body = seal(
-                &terms,
-                &credentials.cipher,
-                &load,
-                nonce,
-                1_700_000_000,
-                false,
-            );
+            let body = terms.seal(&credentials.cipher, &load, nonce, 1_700_000_000, false);
             let got = msgpack::decode(&body).unwrap().into_map().unwrap();
             let want = msgpack::decode(&unhex(&v["request_hex"]))
                 .unwrap()
@@ -168,14 +129,7 @@ mod tests {
             .str("nonce")
             .unwrap()
             .to_owned();
-        let body = seal(
-            &terms,
-            &credentials.cipher,
-            &load,
-            &nonce,
-            1_700_000_000,
-            true,
-        );
+        let body = terms.seal(&credentials.cipher, &load, &nonce, 1_700_000_000, true);
         let got = msgpack::decode(&body).unwrap().into_map().unwrap();
         assert_eq!(open(&got), open(&want));
     }

@@ -8,19 +8,19 @@ use super::keys;
 use super::master_search::{Action, Event, MasterOrder, MasterSearch, MasterType, Reason};
 use super::requester::{RequestResult, Requester};
 use super::signin::{
-    Accepted, Exchange, KeptSessions, Known, MasterKey, NextStep, NoiseIdentity, OTHER_MASTER,
-    RetryOptions, SeenMasters, SignInConfig, Verdict,
+    Accepted, Exchange, KeptSessions, Known, MasterKey, NextStep, OTHER_MASTER, RetryOptions,
+    SeenMasters, SignInConfig, Verdict,
 };
 use halite_config::MinionConfig;
-use halite_crypto::{CipherKind, KeyString, SessionCipher, clean_key, fill_random, nonce};
+use halite_crypto::{CipherKind, KeyString, SessionCipher, fill_random, nonce};
 use halite_sys::exit::ExitError;
 use halite_sys::log_limiter::LogLimiter;
 use halite_sys::time::unix_now_i64;
 use halite_transport::sockets::{Context, tcp_url};
-use halite_wire::{Map, Value};
+use halite_wire::Map;
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Wait after a connection that was lost during a sign-in.
@@ -176,7 +176,7 @@ impl Session {
         );
         Ok(Session {
             master_file,
-            terms: terms(&config, grains)?,
+            terms: keys::sign_in_config(&config, grains)?,
             masters,
             first: roster.first(),
             context: context.clone(),
@@ -361,12 +361,12 @@ impl Session {
         requester.set_url(&url);
         let pinned = keys::pinned(&self.master_file)?;
         let seen = match &self.terms.noise {
-            Some(_) => keys::seen_masters(&keys::noise_file(&self.master_file))?,
+            Some(_) => keys::seen_masters(&self.master_file)?,
             None => SeenMasters::default(),
         };
         // One that has just failed must not be tried again.
         let kept = match self.present() {
-            None => keys::kept_sessions(&keys::session_file(&self.master_file)),
+            None => keys::kept_sessions(&self.master_file),
             Some(_) => KeptSessions::default(),
         };
         let known = Known {
@@ -417,11 +417,7 @@ impl Session {
                 keys::pin(&self.master_file, &accepted.master, true)?;
             }
         }
-        if let Some(key) = &accepted.noise {
-            keys::keep_seen(&keys::noise_file(&self.master_file), &accepted.master, key);
-            let file = keys::session_file(&self.master_file);
-            keys::keep_session(&file, &accepted.master, &accepted.session);
-        }
+        keys::keep_seen(&self.master_file, &accepted);
         Ok(Verdict::Accepted(accepted))
     }
 
@@ -468,52 +464,6 @@ impl Session {
 fn pause(requester: &mut Requester, wait: Duration, stop: &Stop) -> Option<Event> {
     requester.close();
     stop.sleep(wait).then_some(Event::Waited)
-}
-
-fn terms(config: &MinionConfig, grains: &Map) -> Result<SignInConfig, ExitError> {
-    let key = keys::own_key(config)?;
-    let bad = |what: &str, e: &dyn std::fmt::Display| ExitError::new(1, format!("{what}: {e}"));
-    let autosign = (!config.autosign_grains.is_empty()).then(|| {
-        config
-            .autosign_grains
-            .iter()
-            .map(|name| {
-                (
-                    name.as_str(),
-                    grains.get(name).cloned().unwrap_or(Value::Nil),
-                )
-            })
-            .collect()
-    });
-    Ok(SignInConfig {
-        id: config.id.clone(),
-        public: clean_key(&key.public().to_pem()),
-        key,
-        encryption: config
-            .encryption_algorithm
-            .parse()
-            .map_err(|e| bad("encryption_algorithm", &e))?,
-        signing: config
-            .signing_algorithm
-            .parse()
-            .map_err(|e| bad("signing_algorithm", &e))?,
-        autosign_grains: autosign,
-        verify_master_sign: config.verify_master_pubkey_sign,
-        always_verify: config.always_verify_signature,
-        signer: match config.verify_master_pubkey_sign {
-            true => keys::signer(config)?,
-            false => None,
-        },
-        master_finger: config.master_finger.clone(),
-        hash: config.hash_type.parse().map_err(|e| bad("hash_type", &e))?,
-        token: KeyString::generate(),
-        tok: OnceLock::new(),
-        noise: match config.handshake.as_str() {
-            "salt" => None,
-            _ => Some(NoiseIdentity::new(keys::own_noise_key(config))),
-        },
-        noise_only: config.handshake == "noise",
-    })
 }
 
 /// `host`, `host:port`, `[v6]`, `[v6]:port` or a bare IPv6 address (`salt/minion.py`,

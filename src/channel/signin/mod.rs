@@ -8,10 +8,11 @@
 //! Unlike in stock, a master's key is pinned only after everything else in the reply has
 //! been verified: a refused reply changes nothing.
 
+use super::reply;
 use halite_crypto::noise::{Signer, StaticKey, StaticPublic, fingerprint, statement};
 use halite_crypto::{
-    CipherKind, Encryption, HashType, KeyString, PrivateKey, PublicKey, Signing, clean_key,
-    constant_time_eq, finger,
+    CipherKind, Encryption, HashType, KeyString, PrivateKey, PublicKey, SessionCipher, Signing,
+    clean_key, constant_time_eq, finger,
 };
 use halite_wire::budget::Budget;
 use halite_wire::msgpack::{self, Profile};
@@ -77,6 +78,34 @@ impl SignInConfig {
         let signature = self.key.sign(NOISE_SIGNING, &statement);
         made.push((of, signature.clone()));
         signature
+    }
+
+    /// Encrypts one request (`AsyncReqChannel._package_load`, reference 6.1). `sign` is `minion_sign_messages`; `ts` in Unix
+    /// seconds.
+    pub fn seal(
+        &self,
+        cipher: &SessionCipher,
+        load: &Map,
+        nonce: &str,
+        ts: i64,
+        sign: bool,
+    ) -> Vec<u8> {
+        let mut load = load.clone();
+        load.set("nonce", nonce);
+        load.set("ts", ts);
+        load.set("tok", self.tok());
+        load.set("id", self.id.as_str());
+        if sign {
+            let signed: Map = Map(load
+                .iter()
+                .filter(|(k, _)| !k.is_str("nonce") && !k.is_str("tok"))
+                .cloned()
+                .collect());
+            let bytes = msgpack::encode_map(&signed, Profile::Local);
+            load.set("sig", self.key.sign(self.signing, &bytes));
+        }
+        let document = msgpack::encode_map(&load, Profile::Wire);
+        reply::envelope(cipher, &self.id, self.encryption, self.signing, &document)
     }
 
     /// Proves in each request that we hold our private key (reference 6.2).

@@ -92,13 +92,14 @@ impl<T: LineValue> PerMaster<T> {
     }
 
     /// Adds a master, or its new value.
-    pub fn add(&mut self, master: &MasterKey, value: &T) {
+    pub fn add(&mut self, master: &MasterKey, value: &T) -> &PerMaster<T> {
         let of = fingerprint(&master.pem);
         self.values.retain(|(known, _)| *known != of);
         self.values.push((of, value.clone()));
         let excess = self.values.len().saturating_sub(MOST);
         self.values.drain(..excess);
         self.damaged = false;
+        self
     }
 
     /// One line for each.
