@@ -163,6 +163,8 @@ fn run_role(config: &Arc<MasterConfig>, role: &str) -> i32 {
     };
     let engine = halite_engine::run_role(role, config);
     let own = engine.or_else(|| halite_gateway::run_role(GATEWAYS, role, config));
+    #[cfg(feature = "gateways")]
+    let own = own.or_else(|| halite_cluster::run_role(role, config));
     match own.unwrap_or_else(|| halite_master::run_role(role, config, lent)) {
         Ok(()) => 0,
         Err(e) => {

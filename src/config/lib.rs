@@ -4,6 +4,7 @@
 //! struct with one public field per option. Unknown options end up in `extra`.
 
 mod carry;
+mod cluster;
 mod derived;
 mod doc;
 mod error;
@@ -35,6 +36,7 @@ mod value;
 mod tests;
 
 pub use carry::{MigratedFile, migrate_file};
+pub use cluster::ClusterConfig;
 pub use doc::{default_text, option_groups, options_markdown, sample_config};
 pub use error::ConfigError;
 pub use federation::{FEDERATION_OPTIONS, FederationConfig};

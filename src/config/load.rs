@@ -69,6 +69,8 @@ impl MasterConfig {
         // Gateways use the master's id, which is set by now.
         let unknown = c.check_gateways(&checks)?;
         c.warnings.extend(unknown);
+        let unknown = c.check_cluster(&checks)?;
+        c.warnings.extend(unknown);
         c.read_ports(&checks)?;
         c.warnings
             .extend(super::transport::unknown_options(&c.transport_opts));

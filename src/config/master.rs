@@ -129,6 +129,15 @@ options! {
         /// all in seconds, `direct_threshold` (10), `outward` (true), `auto_accept` (false), `max_pending` (10000),
         /// `inward` (true), `inward_targets` (`*`).
         gateways: Map = "{}";
+        /// Name of the cluster of masters that this one belongs to: letters, digits, `-` and `_`. Empty: it is on its own. All
+        /// of them must have the same `master.pem`.
+        cluster_id: Option<String> = "null";
+        /// The secret of the cluster, at least 32 characters, or the path of a file with it. What the masters tell each other
+        /// is sealed with it, and the keys that minions get are derived from it.
+        cluster_secret: Option<String> = "null";
+        /// How the masters reach each other, over NATS with JetStream: `servers` (`localhost:4222`), `user`, `password`, `tls`
+        /// (false), `tls_ca`, `tls_cert`, `tls_key`, `replicas` (3, the number of servers that keep a copy).
+        cluster: Map = "{}";
         /// Masters that the syndic on this host serves, all at the same time. If empty, the syndic does not start.
         syndic_master: Vec<String> = "[]";
         /// Request port of these masters. 0: `master_port` from the minion's configuration.

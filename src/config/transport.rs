@@ -40,13 +40,16 @@ impl MasterConfig {
         self.publish_private && self.excludes_private().is_none()
     }
 
-    /// The option with which `publish_private` has no effect: lower masters need all jobs, and subscribers of WebSocket are
-    /// not known by id.
+    /// The option with which `publish_private` has no effect: lower masters need all jobs, a
+    /// cluster does not know which minions have a session of their own, and subscribers of WebSocket are not known by id.
     pub(super) fn excludes_private(&self) -> Option<&'static str> {
         let has_ws = || self.ports().iter().any(|p| p.transport == Transport::Ws);
-        match self.order_masters {
-            true => Some("order_masters"),
-            false => has_ws().then_some("transport ws"),
+        if self.order_masters {
+            Some("order_masters")
+        } else if self.cluster().is_some() {
+            Some("cluster_id")
+        } else {
+            has_ws().then_some("transport ws")
         }
     }
 

@@ -10,7 +10,8 @@ use zeroize::Zeroizing;
 pub(super) const AES_LEN: usize = 24;
 /// Length of the HMAC-SHA256 key, which follows it, in bytes.
 const HMAC_LEN: usize = 32;
-const LEN: usize = AES_LEN + HMAC_LEN;
+/// Length of both.
+pub(super) const LEN: usize = AES_LEN + HMAC_LEN;
 type RawKeys = Zeroizing<[u8; LEN]>;
 
 /// Salt's key string: 76 characters, base64 of the AES key and the HMAC key. Peers encrypt, send and compare this text

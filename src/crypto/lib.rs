@@ -5,6 +5,7 @@
 
 mod algorithm;
 mod cbc;
+mod cluster;
 mod crypticle;
 mod error;
 mod gcm;
@@ -23,6 +24,7 @@ pub mod rsa_portable;
 mod session_cipher;
 
 pub use algorithm::{Encryption, Signing, UnsupportedAlgorithm};
+pub use cluster::{ClusterSecret, SHORTEST as SHORTEST_SECRET};
 pub use crypticle::{Crypticle, CrypticleError};
 pub use error::{CryptoError, MAX_BITS, MIN_BITS};
 pub use gcm::{Gcm, PUBLICATION};

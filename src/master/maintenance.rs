@@ -49,9 +49,12 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let mut looped: Option<Instant> = None;
     let mut presence = Presence::default();
     roles.ready();
+    // The role `cluster` decides for all masters of a cluster.
+    let rotates = config.cluster().is_none();
     while !stop.is_set() {
-        let requested = stores.rotation.take();
-        if let Some(act) = rotation.due(requested, Instant::now())
+        let requested = rotates && stores.rotation.take();
+        if rotates
+            && let Some(act) = rotation.due(requested, Instant::now())
             && rotate(act, &shared, &mut bus)?
         {
             (rotations, last) = (rotations + 1, unix_now());

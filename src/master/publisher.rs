@@ -325,6 +325,8 @@ struct Sealer {
     previous: Option<Crypticle>,
     serial: u64,
     private_serial: u64,
+    /// Whether other masters publish under the same key.
+    in_cluster: bool,
     signer: Option<(PrivateKey, Signing)>,
     announcer: Announcer,
     /// Seconds within which minions should fetch a new key; 0 to announce nothing.
@@ -349,6 +351,7 @@ impl Sealer {
             previous: None,
             serial: 0,
             private_serial: 0,
+            in_cluster: config.cluster().is_some(),
             signer,
             announcer: Announcer::default(),
             // A stock syndic takes every publication for a job.
@@ -398,7 +401,11 @@ impl Sealer {
 
     /// Encrypts and signs under the key that was read last.
     fn seal_present(&mut self, load: &[u8]) -> Result<Vec<u8>, ExitError> {
-        self.serial += 1;
+        self.serial = match self.in_cluster {
+            // A minion may come from another master, whose last serial is not known here.
+            true => nanoseconds().max(self.serial + 1),
+            false => self.serial + 1,
+        };
         self.shared.store_serial(self.generation, self.serial)?;
         let plain = with_serial(load, self.serial)
             .ok_or_else(|| ExitError::new(1, "it is not a msgpack map"))?;
@@ -420,15 +427,19 @@ impl Sealer {
 
     /// A job for one minion, under its session key. Its serial is a time, so that it increases over all publishers.
     fn seal_private(&mut self, id: &str, key: &Gcm, load: &[u8]) -> Option<Vec<u8>> {
-        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        let now = u64::try_from(now.as_nanos()).unwrap_or_default();
-        self.private_serial = now.max(self.private_serial + 1);
+        self.private_serial = nanoseconds().max(self.private_serial + 1);
         let plain = with_serial(load, self.private_serial)?;
         let sealed = key.seal(id.as_bytes(), &plain);
         // Nobody but this master and the minion has the key: a signature would add nothing but its cost.
         let message = halite_wire::map! {"enc" => CipherKind::Gcm.enc(), "load" => sealed};
         Some(msgpack::encode_map(&message, Profile::Wire))
     }
+}
+
+/// Since 1970.
+fn nanoseconds() -> u64 {
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or_default()
 }
 
 /// Appends `serial` to an encoded map without decoding it.

@@ -87,6 +87,18 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         },
     },
     RoleInfo {
+        name: "cluster",
+        title: "Cluster",
+        binds: "",
+        connects: "cluster:servers, master_event_pull.ipc",
+        owns: "keys and the key of publications that the masters of a cluster have in common; where `cluster_id` is set",
+        is_enabled: |config| config.cluster().is_some(),
+        may: Privileges {
+            connects: true,
+            ..Privileges::writing(Writes::CacheAndKeys)
+        },
+    },
+    RoleInfo {
         name: "reactor",
         title: "Reactor",
         binds: "",

@@ -6,6 +6,7 @@ mod bad_input;
 mod batch;
 mod between_minions;
 mod bus;
+mod cluster;
 mod collective_brokers;
 mod command_line;
 mod cve;

@@ -44,7 +44,7 @@ pub struct SysinspectGateway {
 }
 
 /// The type of a setting.
-enum SettingKind {
+pub(super) enum SettingKind {
     Text,
     Flag,
     /// A list of text; a single text counts as a list of one.
@@ -163,7 +163,7 @@ fn gateway_settings<'a>(gateways: &'a Map, name: &str) -> Option<Cow<'a, Map>> {
 }
 
 /// A whole number from the settings.
-fn number(given: &Map, name: &str, default: u64) -> u64 {
+pub(super) fn number(given: &Map, name: &str, default: u64) -> u64 {
     let given = given.get(name).and_then(u64::from_value);
     given.map_or(default, |number| number.value)
 }
@@ -175,7 +175,8 @@ fn unknown(path: &str, name: &str, known: &[&str]) -> String {
     )
 }
 
-fn check(
+/// Checks settings by their table; returns a warning for each unknown one.
+pub(super) fn check(
     path: &str,
     settings: &Map,
     known: &[(&str, SettingKind)],

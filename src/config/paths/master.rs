@@ -192,6 +192,11 @@ impl MasterConfig {
         self.cachedir.join("gateways").join(name)
     }
 
+    /// What this master remembers of its cluster.
+    pub fn cluster_dir(&self) -> PathBuf {
+        self.cachedir.join("cluster")
+    }
+
     /// Where orchestrations are paused, one file per job.
     pub fn state_pause(&self) -> PathBuf {
         self.cachedir.join("state_pause")

@@ -4,6 +4,7 @@
 //! (reference `salt-local.md` 5).
 
 mod banks;
+mod cluster_sessions;
 mod gateways;
 pub mod jobs;
 mod keys;
@@ -15,6 +16,7 @@ mod tokens;
 pub mod transfer;
 
 pub use banks::Bank;
+pub use cluster_sessions::ClusterSessions;
 pub use gateways::LocalGateways;
 pub use jobs::{BatchIndex, JobLog, StockLayout};
 pub use keys::LocalKeys;
@@ -25,8 +27,10 @@ pub use sessions::LocalSessions;
 pub use tokens::LocalTokens;
 
 use crate::keys::Version;
+use crate::sessions::SessionStore;
 use crate::{Stores, hash_type};
-use halite_config::{JobCacheCompat, MasterConfig, SaltSeries};
+use halite_config::{ClusterConfig, JobCacheCompat, MasterConfig, SaltSeries};
+use halite_crypto::{ClusterSecret, SHORTEST_SECRET};
 use halite_sys::safe_open::read_regular;
 use halite_wire::{Map, Value, msgpack};
 use std::fs::Metadata;
@@ -35,13 +39,24 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use zeroize::Zeroizing;
 
 /// All stores of the master that `config` describes. Nothing is read or created yet.
 pub(crate) fn open(config: &MasterConfig) -> Stores {
-    let sessions = Duration::from_secs(config.publish_session);
+    let lifetime = config.publish_session;
+    let sessions: Arc<dyn SessionStore> = match config.cluster() {
+        Some(cluster) => {
+            let secret = cluster_secret(&cluster);
+            Arc::new(ClusterSessions::new(secret, key_files(config), lifetime))
+        }
+        None => Arc::new(LocalSessions::new(
+            &config.cachedir,
+            Duration::from_secs(lifetime),
+        )),
+    };
     Stores {
         keys: Arc::new(key_files(config)),
-        sessions: Arc::new(LocalSessions::new(&config.cachedir, sessions)),
+        sessions,
         jobs: Arc::new(job_log(config)),
         minions: Arc::new(LocalMinions::new(&config.cachedir, layout(config))),
         mine: Arc::new(LocalMines::new(&config.cachedir, layout(config))),
@@ -51,6 +66,17 @@ pub(crate) fn open(config: &MasterConfig) -> Stores {
         gateways: Arc::new(LocalGateways::new(&config.cachedir)),
         rotation: Arc::new(LocalRotation::new(config)),
     }
+}
+
+/// The secret of a cluster, or what is wrong with it.
+///
+/// # Errors
+/// Its file cannot be read, or it is too short.
+pub fn cluster_secret(cluster: &ClusterConfig) -> Result<ClusterSecret, String> {
+    let text = cluster.secret().map_err(|e| format!("cluster_secret: {e}"));
+    let text = Zeroizing::new(text?);
+    ClusterSecret::new(&text)
+        .map_err(|_| format!("cluster_secret has fewer than {SHORTEST_SECRET} characters"))
 }
 
 /// The key files of a configuration.

@@ -252,6 +252,7 @@ fn erase(machine: &Machine) {
             "./pki/minion/minion.pub",
             "./pki/minion/minion_master.noise",
             "./pki/minion/minion_master.pub",
+            "./pki/minion/minion_master.session",
         ]
     );
 }

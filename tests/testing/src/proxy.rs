@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 
 const OPEN: u8 = 0;
@@ -19,6 +19,8 @@ pub struct Proxy {
 }
 
 struct State {
+    /// Where new connections go.
+    port: AtomicU16,
     mode: AtomicU8,
     streams: Mutex<Vec<TcpStream>>,
     heard: Mutex<Vec<u8>>,
@@ -31,6 +33,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let own = listener.local_addr().unwrap().port();
         let state = Arc::new(State {
+            port: AtomicU16::new(port),
             mode: AtomicU8::new(OPEN),
             streams: Mutex::default(),
             heard: Mutex::default(),
@@ -39,7 +42,7 @@ impl Proxy {
         let shared = state.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                serve(stream, port, &shared);
+                serve(stream, shared.port.load(Ordering::SeqCst), &shared);
             }
         });
         Proxy { port: own, state }
@@ -57,6 +60,12 @@ impl Proxy {
             true => changes.clear(),
             false => changes.push((from.to_vec(), to.to_vec())),
         }
+    }
+
+    /// Sends new connections to another port of this host, and closes the old ones.
+    pub fn redirect(&self, port: u16) {
+        self.state.port.store(port, Ordering::SeqCst);
+        self.mend();
     }
 
     /// From now on nothing is forwarded; connections stay open, as when a cable is pulled.

@@ -1,0 +1,22 @@
+//! Several masters that act as one, over NATS JetStream (docs/cluster.md).
+//!
+//! Files stay each master's truth; NATS carries changes. One role, [`role`], is the only process that knows of NATS. It is a
+//! loop around deciders without IO: [`sync`] for keys.
+
+pub mod key_files;
+pub mod link;
+pub mod record;
+pub mod role;
+pub mod sync;
+
+use halite_config::MasterConfig;
+use halite_master::roles::Roles;
+use halite_sys::exit::ExitError;
+use halite_sys::signals::StopFlag;
+
+/// Runs the role; `None` if it is another one.
+pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), ExitError>> {
+    let cluster = config.cluster().filter(|_| role == role::ROLE)?;
+    let stop = StopFlag::install().map_err(ExitError::from);
+    Some(stop.and_then(|stop| role::run(config, &cluster, &Roles::inherited(), &stop)))
+}

@@ -1,0 +1,376 @@
+//! The connection to the bucket of a cluster: a key-value store of NATS JetStream, with names and bytes.
+//!
+//! One thread with a runtime for each connection, so that all state of the client library for a lost one goes with its runtime.
+//! Decisions are made by writes with a revision only; what is read may be old.
+
+use crate::sync::Put;
+use async_nats::jetstream::kv::{Operation, Store, UpdateErrorKind};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
+use async_nats::{Client, ConnectOptions, Event, jetstream};
+use crossbeam_channel::{Receiver, Sender};
+use futures_util::StreamExt;
+use halite_config::ClusterConfig;
+use halite_transport::attempts::{Attempts, Ended};
+use std::error::Error;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinSet;
+
+/// Timeout for connecting, logging in and each request. An election among the servers takes up to 9 seconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Interval of pings; a server that misses two is considered lost.
+const PING: Duration = Duration::from_secs(5);
+/// Most writes that wait for the connection's thread.
+const WAITING: usize = 4096;
+/// Most writes without an answer.
+const AT_ONCE: usize = 128;
+/// Reconnect delay that keeps the library from reconnecting by itself.
+const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// What happened.
+#[derive(Debug)]
+pub enum LinkEvent {
+    /// Connected to this server. What is in the bucket follows.
+    Up(String),
+    /// An entry, at first one for each name, later as they are written.
+    Entry {
+        /// Its name.
+        name: String,
+        /// Its value.
+        value: Vec<u8>,
+        /// Its revision, which grows with every write to the bucket.
+        revision: u64,
+    },
+    /// All entries that were in the bucket have been told.
+    AllTold,
+    /// A write has ended.
+    PutEnded(String, Put),
+    /// Not connected: why.
+    Down(String),
+}
+
+/// A write.
+struct Write {
+    name: String,
+    value: Vec<u8>,
+    revision: u64,
+}
+
+/// The connection; dropping it ends its thread.
+pub struct Link {
+    writes: mpsc::Sender<Write>,
+    closing: Arc<Closing>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Closing {
+    is_set: AtomicBool,
+    changed: Notify,
+}
+
+impl Link {
+    /// Connects to the servers of the cluster, again and again, until it is dropped. `name` is shown by the servers.
+    ///
+    /// # Errors
+    /// No thread can be started.
+    pub fn open(
+        cluster: &ClusterConfig,
+        name: &str,
+        events: Sender<LinkEvent>,
+    ) -> std::io::Result<Link> {
+        let (writes, waiting) = mpsc::channel(WAITING);
+        let closing = Arc::<Closing>::default();
+        let session = Session {
+            cluster: cluster.clone(),
+            name: name.to_owned(),
+            bucket: format!("HALITE_{}_STATE", cluster.id),
+            events,
+            closing: closing.clone(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("bucket".into())
+            .spawn(move || session.run(waiting))?;
+        Ok(Link {
+            writes,
+            closing,
+            thread: Some(thread),
+        })
+    }
+
+    /// Writes a value if its name has this revision (0: none). [`LinkEvent::PutEnded`] tells how it ended. `false` if
+    /// too many writes wait.
+    pub fn put(&self, name: String, value: Vec<u8>, revision: u64) -> bool {
+        let write = Write {
+            name,
+            value,
+            revision,
+        };
+        self.writes.try_send(write).is_ok()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.closing.is_set.store(true, Ordering::Release);
+        self.closing.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Session {
+    cluster: ClusterConfig,
+    name: String,
+    bucket: String,
+    events: Sender<LinkEvent>,
+    closing: Arc<Closing>,
+}
+
+impl Session {
+    fn run(&self, mut waiting: mpsc::Receiver<Write>) {
+        let servers = &self.cluster.servers;
+        let mut attempts = Attempts::default();
+        while !self.closing.is_set.load(Ordering::Acquire) {
+            let server = address(attempts.server(servers));
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            let end = match &runtime {
+                Ok(runtime) => runtime.block_on(self.connection(&server, &mut waiting)),
+                Err(e) => Ended::Refused(format!("no runtime: {e}")),
+            };
+            // Writes that wait are outdated at the next connection.
+            while waiting.try_recv().is_ok() {}
+            let lost = matches!(end, Ended::Lost(_));
+            let words = attempts.ended(&server, end);
+            if (lost || words.is_some())
+                && self
+                    .tell(LinkEvent::Down(words.unwrap_or_default()))
+                    .is_err()
+            {
+                return;
+            }
+            let pause = attempts.pause(servers.len());
+            if let Ok(runtime) = runtime {
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = tokio::time::sleep(pause) => {}
+                        () = self.closing.changed.notified() => self.closing.changed.notify_one(),
+                    }
+                });
+                // Does not wait for a pending name lookup.
+                runtime.shutdown_background();
+            }
+        }
+    }
+
+    fn tell(&self, event: LinkEvent) -> Result<(), ()> {
+        self.events.send(event).map_err(|_| ())
+    }
+
+    async fn connection(&self, server: &str, waiting: &mut mpsc::Receiver<Write>) -> Ended {
+        let gone = Arc::new(Notify::new());
+        let connecting = self.options(&gone).connect(server);
+        let client = tokio::select! {
+            made = connecting => match made {
+                Ok(client) => client,
+                Err(e) => return Ended::Refused(error_text(&e)),
+            },
+            () = self.closing.changed.notified() => return Ended::Closed,
+        };
+        let mut was_up = false;
+        let end = tokio::select! {
+            biased;
+            () = self.closing.changed.notified() => return Ended::Closed,
+            () = gone.notified() => "the server closed it".to_owned(),
+            end = self.serve(&client, server, waiting, &mut was_up) => match end {
+                Ok(()) => return Ended::Closed,
+                Err(e) => e,
+            },
+        };
+        match was_up {
+            true => Ended::Lost(end),
+            false => Ended::Refused(end),
+        }
+    }
+
+    fn options(&self, gone: &Arc<Notify>) -> ConnectOptions {
+        let given = &self.cluster;
+        let connected = AtomicBool::new(false);
+        let gone = gone.clone();
+        let mut options = ConnectOptions::new()
+            .name(&self.name)
+            .connection_timeout(PATIENCE)
+            .request_timeout(Some(PATIENCE))
+            .ping_interval(PING)
+            .ignore_discovered_servers()
+            .reconnect_delay_callback(move |_| match connected.swap(true, Ordering::Relaxed) {
+                true => NEVER,
+                false => Duration::ZERO,
+            })
+            .event_callback(move |event| {
+                if matches!(event, Event::Disconnected | Event::Closed) {
+                    gone.notify_one();
+                }
+                async {}
+            });
+        if let Some(user) = &given.user {
+            let password = given.password.clone().unwrap_or_default();
+            options = options.user_and_password(user.clone(), password);
+        }
+        if given.tls {
+            options = options.require_tls(true);
+        }
+        if !given.tls_ca.as_os_str().is_empty() {
+            options = options.add_root_certificates(given.tls_ca.clone());
+        }
+        if !given.tls_cert.as_os_str().is_empty() {
+            options = options.add_client_certificate(given.tls_cert.clone(), given.tls_key.clone());
+        }
+        options
+    }
+
+    /// Serves one connection; `Ok` if nobody listens any more.
+    async fn serve(
+        &self,
+        client: &Client,
+        server: &str,
+        waiting: &mut mpsc::Receiver<Write>,
+        was_up: &mut bool,
+    ) -> Result<(), String> {
+        let (store, is_empty) = self.open(client).await?;
+        let mut watch = store
+            .watch_with_history(">")
+            .await
+            .map_err(|e| error_text(&e))?;
+        if self.tell(LinkEvent::Up(server.to_owned())).is_err() {
+            return Ok(());
+        }
+        *was_up = true;
+        let mut all_told = false;
+        if is_empty {
+            all_told = true;
+            if self.tell(LinkEvent::AllTold).is_err() {
+                return Ok(());
+            }
+        }
+        let mut writing = JoinSet::new();
+        loop {
+            tokio::select! {
+                entry = watch.next() => {
+                    let entry = match entry {
+                        Some(Ok(entry)) => entry,
+                        Some(Err(e)) => return Err(error_text(&e)),
+                        None => return Err("the watch of the bucket has ended".to_owned()),
+                    };
+                    let is_last = entry.seen_current;
+                    if entry.operation == Operation::Put {
+                        let event = LinkEvent::Entry {
+                            name: entry.key,
+                            value: entry.value.to_vec(),
+                            revision: entry.revision,
+                        };
+                        if self.tell(event).is_err() {
+                            return Ok(());
+                        }
+                    }
+                    if is_last && !std::mem::replace(&mut all_told, true)
+                        && self.tell(LinkEvent::AllTold).is_err()
+                    {
+                        return Ok(());
+                    }
+                }
+                write = waiting.recv(), if writing.len() < AT_ONCE => {
+                    let Some(write) = write else { return Ok(()) };
+                    writing.spawn(put(store.clone(), write));
+                }
+                Some(done) = writing.join_next() => {
+                    if let Ok((name, how)) = done
+                        && self.tell(LinkEvent::PutEnded(name, how)).is_err()
+                    {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Opens the bucket, or makes it; also returns whether it is empty.
+    ///
+    /// It is made as a stream, since the library cannot make a bucket on NATS 2.9 (reference `cluster.md` 2, finding 5).
+    async fn open(&self, client: &Client) -> Result<(Store, bool), String> {
+        let jetstream = jetstream::new(client.clone());
+        let name = format!("KV_{}", self.bucket);
+        let mut stream = jetstream
+            .get_or_create_stream(Config {
+                subjects: vec![format!("$KV.{}.>", self.bucket)],
+                max_messages_per_subject: 1,
+                discard: DiscardPolicy::New,
+                storage: StorageType::File,
+                num_replicas: self.cluster.replicas,
+                allow_rollup: true,
+                allow_direct: true,
+                deny_delete: true,
+                name,
+                ..Config::default()
+            })
+            .await
+            .map_err(|e| error_text(&e))?;
+        let info = stream.info().await.map_err(|e| error_text(&e))?;
+        let is_empty = info.state.messages == 0;
+        let store = jetstream.get_key_value(&self.bucket).await;
+        Ok((store.map_err(|e| error_text(&e))?, is_empty))
+    }
+}
+
+async fn put(store: Store, write: Write) -> (String, Put) {
+    let done = store
+        .update(&write.name, write.value.into(), write.revision)
+        .await;
+    let how = match done {
+        Ok(revision) => Put::Done(revision),
+        Err(e) if e.kind() == UpdateErrorKind::WrongLastRevision => Put::Conflict,
+        Err(e) => {
+            log::debug!(
+                "cluster: {} was not written: {}",
+                write.name,
+                error_text(&e)
+            );
+            Put::Unknown
+        }
+    };
+    (write.name, how)
+}
+
+fn address(server: &str) -> String {
+    match server.contains("://") {
+        true => server.to_owned(),
+        false => format!("nats://{server}"),
+    }
+}
+
+/// The text of an error with its causes.
+fn error_text(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text = format!("{text}: {inner_text}");
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+/// A queue for the events of a link.
+pub fn queue() -> (Sender<LinkEvent>, Receiver<LinkEvent>) {
+    // The link waits while it is full.
+    crossbeam_channel::bounded(1024)
+}

@@ -1,0 +1,273 @@
+//! Single steps, and random schedules of several masters over a model of the bucket.
+
+use super::*;
+use std::collections::VecDeque;
+
+fn id(n: usize) -> MinionId {
+    format!("m{n}").parse().unwrap()
+}
+
+fn keys(state: KeyState, text: &str) -> Keys {
+    [(state, text.to_owned())].into()
+}
+
+fn record(number: u64, keys: Keys) -> KeyRecord {
+    KeyRecord { number, keys }
+}
+
+#[test]
+fn a_change_goes_to_the_bucket_and_comes_back_as_known() {
+    let mut sync = KeySync::default();
+    let accepted = keys(KeyState::Accepted, "a");
+    assert_eq!(sync.files_changed(&id(1), accepted.clone()), None);
+    let acts = sync.all_told(true);
+    let put = Act::Put {
+        id: id(1),
+        record: record(1, accepted.clone()),
+        revision: 0,
+    };
+    assert_eq!(acts, [put]);
+    assert!(!sync.is_settled());
+    // The watch may be faster than the answer.
+    assert_eq!(sync.entry(&id(1), record(1, accepted.clone()), 5), Ok(None));
+    assert_eq!(sync.put_ended(&id(1), Put::Done(5)), None);
+    assert!(sync.is_settled());
+    // A deletion.
+    let act = sync.files_changed(&id(1), Keys::new());
+    let put = Act::Put {
+        id: id(1),
+        record: record(2, Keys::new()),
+        revision: 5,
+    };
+    assert_eq!(act, Some(put));
+    assert_eq!(sync.put_ended(&id(1), Put::Done(6)), None);
+    assert_eq!(sync.entry(&id(1), record(2, Keys::new()), 6), Ok(None));
+    assert_eq!(sync.count(), 0);
+}
+
+#[test]
+fn the_bucket_decides_between_two() {
+    let mut sync = KeySync::default();
+    sync.all_told(true);
+    let (ours, theirs) = (keys(KeyState::Pending, "a"), keys(KeyState::Pending, "b"));
+    assert!(sync.files_changed(&id(1), ours).is_some());
+    assert_eq!(sync.entry(&id(1), record(1, theirs.clone()), 3), Ok(None));
+    let write = Act::Write {
+        id: id(1),
+        keys: theirs,
+    };
+    assert_eq!(sync.put_ended(&id(1), Put::Conflict), Some(write));
+    assert!(sync.is_settled());
+}
+
+#[test]
+fn what_was_deleted_does_not_come_back() {
+    // This master was away while the minion was deleted.
+    let mut sync = KeySync::default();
+    sync.files_changed(&id(1), keys(KeyState::Accepted, "a"));
+    sync.files_changed(&id(2), keys(KeyState::Accepted, "b"));
+    sync.entry(&id(1), record(4, Keys::new()), 9).unwrap();
+    let acts = sync.all_told(false);
+    let gone = Act::Write {
+        id: id(1),
+        keys: Keys::new(),
+    };
+    assert!(acts.contains(&gone), "{acts:?}");
+    // Of one that nobody else knows, the operator decides.
+    let waits = Act::Write {
+        id: id(2),
+        keys: keys(KeyState::Pending, "b"),
+    };
+    assert!(acts.contains(&waits), "{acts:?}");
+    assert_eq!(acts.len(), 3);
+}
+
+#[test]
+fn old_records_cannot_be_put_back() {
+    let mut sync = KeySync::default();
+    sync.all_told(true);
+    let accepted = keys(KeyState::Accepted, "a");
+    assert!(
+        sync.entry(&id(1), record(2, accepted.clone()), 4)
+            .unwrap()
+            .is_some()
+    );
+    assert!(
+        sync.entry(&id(1), record(3, Keys::new()), 5)
+            .unwrap()
+            .is_some()
+    );
+    assert_eq!(sync.entry(&id(1), record(2, accepted), 6), Err(3));
+}
+
+/// A bucket as JetStream has it, with watches that are in order but late.
+#[derive(Default)]
+struct Bucket {
+    revision: u64,
+    values: BTreeMap<MinionId, (u64, KeyRecord)>,
+}
+
+impl Bucket {
+    fn put(&mut self, id: &MinionId, record: &KeyRecord, revision: u64) -> Put {
+        let present = self.values.get(id).map_or(0, |(revision, _)| *revision);
+        if present != revision {
+            return Put::Conflict;
+        }
+        self.revision += 1;
+        self.values
+            .insert(id.clone(), (self.revision, record.clone()));
+        Put::Done(self.revision)
+    }
+}
+
+struct Master {
+    sync: KeySync,
+    files: BTreeMap<MinionId, Keys>,
+    /// Entries on their way.
+    watch: VecDeque<(MinionId, KeyRecord, u64)>,
+    /// Answers on their way.
+    answers: VecDeque<(MinionId, Put)>,
+    is_up: bool,
+}
+
+impl Master {
+    fn act(
+        &mut self,
+        acts: impl IntoIterator<Item = Act>,
+        bucket: &mut Bucket,
+        random: &mut Random,
+    ) -> Vec<(MinionId, KeyRecord, u64)> {
+        let mut news = Vec::new();
+        for act in acts {
+            match act {
+                Act::Write { id, keys } => {
+                    self.files.insert(id, keys);
+                }
+                Act::Put {
+                    id,
+                    record,
+                    revision,
+                } => {
+                    let mut how = bucket.put(&id, &record, revision);
+                    if let Put::Done(revision) = how {
+                        news.push((id.clone(), record, revision));
+                    }
+                    if random.below(8) == 0 {
+                        // The answer is lost.
+                        how = Put::Unknown;
+                    }
+                    self.answers.push_back((id, how));
+                }
+            }
+        }
+        news
+    }
+}
+
+/// xorshift; a seed gives a schedule.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+fn play(seed: u64) {
+    const IDS: u64 = 3;
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut bucket = Bucket::default();
+    let mut masters: Vec<Master> = (0..3)
+        .map(|_| Master {
+            sync: KeySync::default(),
+            files: BTreeMap::new(),
+            watch: VecDeque::new(),
+            answers: VecDeque::new(),
+            is_up: false,
+        })
+        .collect();
+    // Texts that were deleted while everybody was connected and at rest.
+    let steps = 60;
+    for step in 0..steps + 400 {
+        let quiet = step >= steps;
+        let n = random.below(3) as usize;
+        let what = if quiet {
+            random.below(4)
+        } else {
+            random.below(7)
+        };
+        let master = &mut masters[n];
+        let mut news = Vec::new();
+        match what {
+            0 | 1 => {
+                if let Some((id, record, revision)) = master.watch.pop_front() {
+                    let act = master.sync.entry(&id, record, revision).unwrap();
+                    news = master.act(act, &mut bucket, &mut random);
+                }
+            }
+            2 => {
+                if let Some((id, how)) = master.answers.pop_front() {
+                    let act = master.sync.put_ended(&id, how);
+                    news = master.act(act, &mut bucket, &mut random);
+                }
+            }
+            3 if !master.is_up => {
+                master.is_up = true;
+                for (id, (revision, record)) in &bucket.values {
+                    let act = master.sync.entry(id, record.clone(), *revision).unwrap();
+                    assert_eq!(act, None);
+                }
+                let acts = master.sync.all_told(bucket.revision == 0);
+                news = master.act(acts, &mut bucket, &mut random);
+            }
+            3 => {
+                let acts = master.sync.retry();
+                news = master.act(acts, &mut bucket, &mut random);
+            }
+            4 => {
+                master.is_up = false;
+                master.watch.clear();
+                master.answers.clear();
+                master.sync.down();
+            }
+            _ => {
+                let id = id(random.below(IDS) as usize);
+                let state = KeyState::ALL[random.below(4) as usize];
+                let new = match random.below(3) {
+                    0 => Keys::new(),
+                    _ => keys(state, &format!("{step}")),
+                };
+                master.files.insert(id.clone(), new.clone());
+                let act = master.sync.files_changed(&id, new);
+                news = master.act(act, &mut bucket, &mut random);
+            }
+        }
+        for new in news {
+            for master in masters.iter_mut().filter(|master| master.is_up) {
+                master.watch.push_back(new.clone());
+            }
+        }
+    }
+    // All are connected and have heard everything.
+    for master in &masters {
+        assert!(master.is_up && master.sync.is_settled(), "seed {seed}");
+        for n in 0..IDS as usize {
+            let files = master.files.get(&id(n)).cloned().unwrap_or_default();
+            let value = bucket.values.get(&id(n));
+            let value = value
+                .map(|(_, record)| record.keys.clone())
+                .unwrap_or_default();
+            assert_eq!(files, value, "seed {seed}, {n}");
+        }
+    }
+}
+
+#[test]
+fn masters_agree_whatever_happens() {
+    for seed in 0..20_000 {
+        play(seed);
+    }
+}

@@ -1,0 +1,177 @@
+//! `cluster_id` and the options beside it: several masters that act as one.
+
+use super::gateways::{SettingKind, check, number};
+use super::{ConfigError, MasterConfig, finish};
+use halite_wire::Value;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The cluster that a master belongs to.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ClusterConfig {
+    /// `cluster_id`.
+    pub id: String,
+    /// `cluster_secret`: the text, or the absolute path of a file with it.
+    secret: String,
+    /// `servers`: `host:port` of the NATS servers.
+    pub servers: Vec<String>,
+    /// `user`.
+    pub user: Option<String>,
+    /// `password`.
+    pub password: Option<String>,
+    /// `tls`.
+    pub tls: bool,
+    /// `tls_ca`: trusted CA; empty means the system's CAs.
+    pub tls_ca: PathBuf,
+    /// `tls_cert`: this master's certificate.
+    pub tls_cert: PathBuf,
+    /// `tls_key`: its key.
+    pub tls_key: PathBuf,
+    /// `replicas`: servers that keep a copy of what the masters share.
+    pub replicas: usize,
+}
+
+impl ClusterConfig {
+    /// The secret, from its file if it is in one.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn secret(&self) -> io::Result<String> {
+        match Path::new(&self.secret).is_absolute() {
+            true => std::fs::read_to_string(&self.secret)
+                .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", self.secret))),
+            false => Ok(self.secret.clone()),
+        }
+    }
+}
+
+/// Settings of `cluster:`.
+const SETTINGS: &[(&str, SettingKind)] = &[
+    ("servers", SettingKind::List),
+    ("user", SettingKind::Text),
+    ("password", SettingKind::Text),
+    ("tls", SettingKind::Flag),
+    ("tls_ca", SettingKind::Text),
+    ("tls_cert", SettingKind::Text),
+    ("tls_key", SettingKind::Text),
+    ("replicas", SettingKind::Number(1, 5)),
+];
+
+/// Where NATS servers are, unless `servers` says otherwise.
+const SERVER: &str = "localhost:4222";
+
+impl MasterConfig {
+    /// The cluster; `None` without `cluster_id`.
+    pub fn cluster(&self) -> Option<ClusterConfig> {
+        let id = self.cluster_id.clone().filter(|id| !id.is_empty())?;
+        let given = &self.cluster;
+        let text = |name: &str| given.str(name).map(str::to_owned);
+        let path = |name: &str| PathBuf::from(given.str(name).unwrap_or_default());
+        let servers = match given.get("servers") {
+            None => vec![SERVER.to_owned()],
+            Some(list) => list.str_list(),
+        };
+        Some(ClusterConfig {
+            id,
+            secret: self.cluster_secret.clone().unwrap_or_default(),
+            servers,
+            user: text("user"),
+            password: text("password"),
+            tls: given.get("tls").and_then(Value::as_bool) == Some(true),
+            tls_ca: path("tls_ca"),
+            tls_cert: path("tls_cert"),
+            tls_key: path("tls_key"),
+            replicas: usize::try_from(number(given, "replicas", 3)).unwrap_or(1),
+        })
+    }
+
+    /// Refuses settings with which there can be no cluster; returns warnings.
+    pub(super) fn check_cluster(
+        &self,
+        checks: &finish::Checks,
+    ) -> Result<Vec<String>, ConfigError> {
+        let Some(cluster) = self.cluster() else {
+            return Ok(Vec::new());
+        };
+        let named = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if !cluster.id.chars().all(named) {
+            let what = "letters, digits, '-' and '_'";
+            return Err(checks.bad("cluster_id", &cluster.id.into(), what));
+        }
+        if cluster.secret.is_empty() {
+            let what =
+                "the secret that all masters of the cluster have, or the path of a file with it";
+            return Err(checks.bad("cluster_secret", &"".into(), what));
+        }
+        if cluster.servers.is_empty() {
+            let none = Value::Array(Vec::new());
+            return Err(checks.bad("cluster:servers", &none, "at least one NATS server"));
+        }
+        if self.order_masters {
+            let what = "false, since a cluster has no masters below it yet";
+            return Err(checks.bad("order_masters", &true.into(), what));
+        }
+        check("cluster", &self.cluster, SETTINGS, checks)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halite_wire::{Map, map};
+
+    fn load(options: Map) -> Result<MasterConfig, ConfigError> {
+        MasterConfig::from_map(options, Path::new("/etc/halite"))
+    }
+
+    fn cluster() -> Map {
+        map! {"cluster_id" => "prod", "cluster_secret" => "0123456789abcdef0123456789abcdef"}
+    }
+
+    #[test]
+    fn a_master_is_alone_unless_told() {
+        assert_eq!(load(Map::new()).unwrap().cluster().map(|c| c.id), None);
+        let found = load(cluster()).unwrap().cluster().unwrap();
+        assert_eq!((found.id.as_str(), found.replicas), ("prod", 3));
+        assert_eq!(found.servers, [SERVER]);
+        assert_eq!(found.secret().unwrap(), "0123456789abcdef0123456789abcdef");
+    }
+
+    #[test]
+    fn a_secret_may_be_in_a_file() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "of the file").unwrap();
+        let mut options = cluster();
+        options.set("cluster_secret", file.path().display().to_string());
+        let found = load(options.clone()).unwrap().cluster().unwrap();
+        assert_eq!(found.secret().unwrap(), "of the file");
+        options.set("cluster_secret", "/none");
+        let error = load(options).unwrap().cluster().unwrap().secret();
+        assert!(error.unwrap_err().to_string().starts_with("/none: "));
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused() {
+        for (name, value) in [
+            ("cluster_id", Value::from("a b")),
+            ("cluster_secret", "".into()),
+            ("order_masters", true.into()),
+            ("cluster", map! {"servers" => Vec::<Value>::new()}.into()),
+            ("cluster", map! {"replicas" => 9}.into()),
+        ] {
+            let mut options = cluster();
+            options.set(name, value);
+            let error = load(options).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+        }
+        let mut options = cluster();
+        options.set("cluster", map! {"server" => "n1"});
+        let warnings = load(options).unwrap().warnings;
+        assert!(
+            warnings
+                .iter()
+                .any(|w| w.contains("'cluster' has no setting")),
+            "{warnings:?}"
+        );
+    }
+}
