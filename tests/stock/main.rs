@@ -1,6 +1,7 @@
 //! Halite beside stock Salt: fleets of both, and the same questions to both.
 
 mod between;
+mod cluster;
 mod files;
 mod interop;
 mod migrate;

@@ -10,6 +10,7 @@ pub mod arena_runtime;
 pub mod authority;
 pub mod check;
 pub mod cli;
+pub mod cluster;
 pub mod collective;
 pub mod collective_nodes;
 pub mod config;

@@ -1,0 +1,106 @@
+//! Two masters of one cluster, and the NATS server between them.
+
+use super::nats_server::NatsServer;
+use super::proxy::Proxy;
+use super::{Master, wait_until};
+use halite::store::Stores;
+use halite::store::keys::{KeyState, KeyStore};
+use std::fs;
+use std::sync::Arc;
+
+/// The cluster; the masters end before the server.
+pub struct Cluster {
+    /// The masters.
+    pub masters: [Master; 2],
+    /// The server, with JetStream.
+    pub nats: NatsServer,
+}
+
+impl Cluster {
+    /// Starts it, with further lines for the masters. `None`, with a message, if there is no `nats-server`.
+    pub fn start(more: &str) -> Option<Cluster> {
+        let nats = NatsServer::start(&["--jetstream", "--store_dir", "jetstream"])?;
+        let lines = format!(
+            "cluster_id: test\ncluster_secret: 0123456789abcdef0123456789abcdef\n\
+             cluster: {{servers: ['{}'], replicas: 1}}\n{more}",
+            nats.address()
+        );
+        let first = Master::halite(&lines);
+        wait_until("the first is a member", || is_member(&first));
+        let second = join(&first, &lines);
+        Some(Cluster {
+            masters: [first, second],
+            nats,
+        })
+    }
+
+    /// Relays to the ports of the first master, with a call to `start` while that master's ports seem to be theirs.
+    pub fn behind_relays<T>(&mut self, start: impl FnOnce(&Master) -> T) -> (Relays, T) {
+        let first = &mut self.masters[0];
+        let own = [first.publish_port, first.ret_port];
+        let [publish, request] = own.map(Proxy::to);
+        [first.publish_port, first.ret_port] = [publish.port, request.port];
+        let started = start(first);
+        [first.publish_port, first.ret_port] = own;
+        (Relays { publish, request }, started)
+    }
+
+    /// Waits until the key of a minion is in this state at all masters.
+    pub fn wait_state(&self, id: &str, wanted: Option<KeyState>) {
+        for master in &self.masters {
+            wait_until(&format!("{id} is {wanted:?} everywhere"), || {
+                state(master, id) == wanted
+            });
+        }
+    }
+}
+
+/// An address that moves from one master to another.
+pub struct Relays {
+    publish: Proxy,
+    request: Proxy,
+}
+
+impl Relays {
+    /// Moves it.
+    pub fn move_to(&self, master: &Master) {
+        self.publish.redirect(master.publish_port);
+        self.request.redirect(master.ret_port);
+    }
+}
+
+/// A master with the key of another one.
+fn join(first: &Master, lines: &str) -> Master {
+    let mut master = Master::halite(lines);
+    wait_until("it says that its key is another one", || {
+        master
+            .tail()
+            .contains("is not the key of the masters of test")
+    });
+    master.stop();
+    for name in ["master.pem", "master.pub"] {
+        let to = master.home.pki().join(name);
+        fs::remove_file(&to).expect("the master has a key");
+        fs::copy(first.home.pki().join(name), to).expect("a key can be copied");
+    }
+    master.start_again();
+    wait_until("it is a member", || is_member(&master));
+    master
+}
+
+fn is_member(master: &Master) -> bool {
+    master.tail().contains("cluster: member of test")
+}
+
+/// The keys of a master.
+pub fn keys(master: &Master) -> Arc<dyn KeyStore> {
+    let config = halite::config::load_master(&master.home.config_dir());
+    Stores::open(&config.expect("its configuration is fine")).keys
+}
+
+/// The state of a minion's key at a master.
+pub fn state(master: &Master, id: &str) -> Option<KeyState> {
+    let id = id.parse().expect("an id");
+    let found = keys(master).state(&id).expect("keys can be read");
+    found.map(|(state, _)| state)
+}
