@@ -121,6 +121,7 @@ fn check(config: &MasterConfig) -> i32 {
     let mut warnings = config.warnings.clone();
     warnings.extend(denials(config));
     warnings.extend(halite_master::check::capacity(config));
+    warnings.extend(halite_master::check::loose_files(config));
     let faults = halite_master::check::faults(config);
     checked(&config.conf_file, &warnings, &faults)
 }

@@ -1,16 +1,22 @@
 //! The key files of this master: what changes there, and changes made for the cluster.
 
 use crate::record::Keys;
-use halite_store::keys::{IdList, KeyState, KeyStore};
+use halite_store::keys::{IdList, KeyState, KeyStore, Version};
 use halite_wire::ids::MinionId;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often all files are looked at, not only which there are.
+const EVERY: Duration = Duration::from_secs(5);
 
 /// Notices changes.
 pub struct KeyFiles {
     store: Arc<dyn KeyStore>,
     lists: Vec<IdList>,
+    versions: BTreeMap<(KeyState, MinionId), Version>,
+    looked: Option<Instant>,
 }
 
 impl KeyFiles {
@@ -19,6 +25,8 @@ impl KeyFiles {
         KeyFiles {
             store,
             lists: vec![IdList::default(); KeyState::ALL.len()],
+            versions: BTreeMap::new(),
+            looked: None,
         }
     }
 
@@ -37,6 +45,10 @@ impl KeyFiles {
             ids.extend(before.symmetric_difference(&now).map(|id| (*id).clone()));
             *known = list;
         }
+        if self.looked.is_none_or(|at| at.elapsed() >= EVERY) {
+            self.looked = Some(Instant::now());
+            ids.extend(self.replaced());
+        }
         ids.into_iter()
             .map(|id| {
                 // Whoever moves a key from one state to another holds the lock meanwhile.
@@ -45,6 +57,24 @@ impl KeyFiles {
                 Ok((id, keys))
             })
             .collect()
+    }
+
+    /// Minions one of whose keys was replaced by another one.
+    fn replaced(&mut self) -> Vec<MinionId> {
+        let mut versions = BTreeMap::new();
+        for (list, state) in self.lists.iter().zip(KeyState::ALL) {
+            for id in list.iter() {
+                if let Some(version) = self.store.version(state, id) {
+                    versions.insert((state, id.clone()), version);
+                }
+            }
+        }
+        let before = std::mem::replace(&mut self.versions, versions);
+        let differs = |(key, version): &(&(KeyState, MinionId), &Version)| {
+            before.get(key).is_some_and(|known| known != *version)
+        };
+        let replaced = self.versions.iter().filter(differs);
+        replaced.map(|((_, id), _)| id.clone()).collect()
     }
 
     /// Makes the keys of a minion so. Returns the state that is in force before and after, if these differ.

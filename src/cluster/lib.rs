@@ -5,6 +5,7 @@
 
 pub mod key_files;
 pub mod link;
+pub mod memory;
 pub mod record;
 pub mod role;
 pub mod sync;

@@ -145,10 +145,13 @@ impl Session {
                 Ok(runtime) => runtime.block_on(self.connection(&server, &mut waiting)),
                 Err(e) => Ended::Refused(format!("no runtime: {e}")),
             };
+            if self.closing.is_set.load(Ordering::Acquire) {
+                return;
+            }
             // Writes that wait are outdated at the next connection.
             while waiting.try_recv().is_ok() {}
             let lost = matches!(end, Ended::Lost(_));
-            let words = attempts.ended(&server, end);
+            let words = attempts.ended(without_account(&server), end);
             if (lost || words.is_some())
                 && self
                     .tell(LinkEvent::Down(words.unwrap_or_default()))
@@ -249,7 +252,8 @@ impl Session {
             .watch_with_history(">")
             .await
             .map_err(|e| error_text(&e))?;
-        if self.tell(LinkEvent::Up(server.to_owned())).is_err() {
+        let shown = without_account(server).to_owned();
+        if self.tell(LinkEvent::Up(shown)).is_err() {
             return Ok(());
         }
         *was_up = true;
@@ -270,15 +274,17 @@ impl Session {
                         None => return Err("the watch of the bucket has ended".to_owned()),
                     };
                     let is_last = entry.seen_current;
-                    if entry.operation == Operation::Put {
-                        let event = LinkEvent::Entry {
-                            name: entry.key,
-                            value: entry.value.to_vec(),
-                            revision: entry.revision,
-                        };
-                        if self.tell(event).is_err() {
-                            return Ok(());
-                        }
+                    let event = LinkEvent::Entry {
+                        name: entry.key,
+                        // No master removes entries: what someone has removed has the value of nobody.
+                        value: match entry.operation {
+                            Operation::Put => entry.value.to_vec(),
+                            Operation::Delete | Operation::Purge => Vec::new(),
+                        },
+                        revision: entry.revision,
+                    };
+                    if self.tell(event).is_err() {
+                        return Ok(());
                     }
                     if is_last && !std::mem::replace(&mut all_told, true)
                         && self.tell(LinkEvent::AllTold).is_err()
@@ -321,7 +327,13 @@ impl Session {
                 ..Config::default()
             })
             .await
-            .map_err(|e| error_text(&e))?;
+            .map_err(|e| {
+                format!(
+                    "the bucket cannot be made with `replicas: {}` (option cluster): {}",
+                    self.cluster.replicas,
+                    error_text(&e)
+                )
+            })?;
         let info = stream.info().await.map_err(|e| error_text(&e))?;
         let is_empty = info.state.messages == 0;
         let store = jetstream.get_key_value(&self.bucket).await;
@@ -353,6 +365,11 @@ fn address(server: &str) -> String {
         true => server.to_owned(),
         false => format!("nats://{server}"),
     }
+}
+
+/// A server's address without a user and password in it.
+fn without_account(server: &str) -> &str {
+    server.rsplit_once('@').map_or(server, |(_, host)| host)
 }
 
 /// The text of an error with its causes.

@@ -1,8 +1,8 @@
 //! What the masters of a cluster tell each other, sealed: nobody else who reaches NATS can read or make it.
 //!
-//! A record is `nonce || ciphertext || tag` of AES-256-GCM under a key of the cluster's secret. Its name in the bucket is
-//! authenticated with it, so that it cannot be put in another place; the number that it contains grows with each change, so that
-//! an earlier one cannot be put back.
+//! A record is `nonce || ciphertext || tag` of AES-256-GCM under a key of the cluster's secret and id. Its name and the mark of the
+//! bucket are authenticated with it, so that it cannot be put in another place; the number that it contains grows with
+//! each change, so that an earlier one cannot be put back.
 
 use halite_crypto::{ClusterSecret, Gcm};
 use halite_store::keys::KeyState;
@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 const LARGEST: usize = 256 << 10;
 /// Prefix of the names of minions' keys in the bucket.
 const KEY: &str = "key.";
+/// The name of [`Meta`].
+pub const META: &str = "meta";
 /// The name of [`PublicationKey`].
 pub const PUBLICATION: &str = "aes";
 
@@ -27,6 +29,8 @@ pub type Keys = BTreeMap<KeyState, String>;
 pub struct KeyRecord {
     /// Grows with each change.
     pub number: u64,
+    /// How often an accepted key was taken away; sessions depend on it.
+    pub epoch: u64,
     /// The keys.
     pub keys: Keys,
 }
@@ -42,26 +46,52 @@ pub struct PublicationKey {
     pub since: u64,
 }
 
+/// What a bucket is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Meta {
+    /// Random, chosen by the master that made it.
+    pub mark: String,
+    /// The fingerprint of the RSA key that all masters have.
+    pub master_key: String,
+}
+
 /// Seals and opens records.
-pub struct Sealer(Gcm);
+pub struct Sealer {
+    key: Gcm,
+    /// The mark of the bucket; empty until it is known.
+    mark: String,
+}
 
 impl Sealer {
     /// With the key of the cluster's secret.
     pub fn new(secret: &ClusterSecret) -> Sealer {
-        Sealer(secret.seal("state"))
+        Sealer {
+            key: secret.seal("state"),
+            mark: String::new(),
+        }
+    }
+
+    /// From now on, records are of the bucket with this mark.
+    pub fn set_mark(&mut self, mark: &str) {
+        mark.clone_into(&mut self.mark);
+    }
+
+    fn place(&self, name: &str) -> Vec<u8> {
+        let mark = if name == META { "" } else { &self.mark };
+        format!("{mark}\0{name}").into_bytes()
     }
 
     fn seal(&self, name: &str, record: &Map) -> Vec<u8> {
         let plain = msgpack::encode_map(record, Profile::Local);
-        self.0.seal(name.as_bytes(), &plain)
+        self.key.seal(&self.place(name), &plain)
     }
 
-    /// `None` if it was not made by a master of the cluster, or for another name.
+    /// `None` if it was not made by a master of the cluster, for another name, or for another bucket.
     fn open(&self, name: &str, sealed: &[u8]) -> Option<Map> {
         if sealed.len() > LARGEST {
             return None;
         }
-        let plain = self.0.open(name.as_bytes(), sealed).ok()?;
+        let plain = self.key.open(&self.place(name), sealed).ok()?;
         msgpack::decode_load(&plain, Budget::of(plain.len())).ok()
     }
 
@@ -72,7 +102,9 @@ impl Sealer {
             .iter()
             .map(|(state, text)| (state.dir(), Value::from(text.as_str())))
             .collect();
-        let record = halite_wire::map! {"number" => record.number, "keys" => keys};
+        let record = halite_wire::map! {
+            "number" => record.number, "epoch" => record.epoch, "keys" => keys,
+        };
         self.seal(&name_of(id), &record)
     }
 
@@ -85,18 +117,29 @@ impl Sealer {
             let state = KeyState::ALL.into_iter().find(|state| state.dir() == dir)?;
             keys.insert(state, text.as_str()?.to_owned());
         }
-        let number = u64::try_from(record.int("number")?).ok()?;
-        Some(KeyRecord { number, keys })
+        let number = |name: &str| u64::try_from(record.int(name)?).ok();
+        Some(KeyRecord {
+            number: number("number")?,
+            epoch: number("epoch")?,
+            keys,
+        })
     }
 
-    /// Seals a text under a name.
-    pub fn seal_mark(&self, name: &str, text: &str) -> Vec<u8> {
-        self.seal(name, &halite_wire::map! {"text" => text})
+    /// Seals what the bucket is.
+    pub fn seal_meta(&self, meta: &Meta) -> Vec<u8> {
+        let record = halite_wire::map! {
+            "mark" => meta.mark.as_str(), "master_key" => meta.master_key.as_str(),
+        };
+        self.seal(META, &record)
     }
 
     /// Opens it.
-    pub fn open_mark(&self, name: &str, sealed: &[u8]) -> Option<String> {
-        Some(self.open(name, sealed)?.str("text")?.to_owned())
+    pub fn open_meta(&self, sealed: &[u8]) -> Option<Meta> {
+        let record = self.open(META, sealed)?;
+        Some(Meta {
+            mark: record.str("mark")?.to_owned(),
+            master_key: record.str("master_key")?.to_owned(),
+        })
     }
 
     /// Seals what the key of publications is derived from.
@@ -153,7 +196,7 @@ mod tests {
     use super::*;
 
     fn sealer(text: &str) -> Sealer {
-        Sealer::new(&ClusterSecret::new(&text.repeat(32)).unwrap())
+        Sealer::new(&ClusterSecret::new(&text.repeat(32), "c").unwrap())
     }
 
     fn id(text: &str) -> MinionId {
@@ -162,9 +205,10 @@ mod tests {
 
     #[test]
     fn only_the_masters_can_read_and_write() {
-        let (ours, others) = (sealer("a"), sealer("b"));
+        let (mut ours, others) = (sealer("a"), sealer("b"));
         let record = KeyRecord {
             number: 7,
+            epoch: 2,
             keys: [
                 (KeyState::Accepted, "one".to_owned()),
                 (KeyState::Denied, "two".to_owned()),
@@ -194,6 +238,15 @@ mod tests {
         };
         let sealed = ours.seal_publication(&key);
         assert_eq!(ours.open_publication(&sealed), Some(key));
+        let meta = Meta {
+            mark: "m".into(),
+            master_key: "f".into(),
+        };
+        let sealed_meta = ours.seal_meta(&meta);
+        // Of another bucket of the same cluster.
+        ours.set_mark("m");
+        assert_eq!(ours.open_publication(&sealed), None);
+        assert_eq!(ours.open_meta(&sealed_meta), Some(meta));
     }
 
     #[test]

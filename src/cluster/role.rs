@@ -7,24 +7,27 @@
 //! The files of each master stay what its other roles work with; this role keeps them the same everywhere. A change is decided
 //! by the bucket (`sync`). What is in it is sealed under the cluster's secret (`record`).
 //!
-//! On failure: the master goes on with the keys that it has; what changed meanwhile is told at the next connection, where
-//! the bucket counts. If all data of NATS is lost, no master fills the new bucket by itself, since a deleted key could
-//! come back: the log says what to do.
+//! On failure: the master goes on with the keys that it has. What changed in its files meanwhile is written at the next
+//! connection, unless another master was faster. If all data of NATS is lost, no master fills the new bucket by
+//! itself, since a deleted key could come back: the log says what to do.
 
 use crate::key_files::KeyFiles;
 use crate::link::{self, Link, LinkEvent};
-use crate::record::{KeyRecord, Keys, PUBLICATION, PublicationKey, Sealer, id_of, name_of};
-use crate::sync::{Act, KeySync, Put};
+use crate::memory::{self, Memory};
+use crate::record::{
+    KeyRecord, Keys, META, Meta, PUBLICATION, PublicationKey, Sealer, id_of, name_of,
+};
+use crate::sync::{Act, Joins, KeySync, Put};
 use crossbeam_channel::Receiver;
 use halite_config::{ClusterConfig, MasterConfig, SaltSeries};
 use halite_crypto::noise::fingerprint;
-use halite_crypto::{ClusterSecret, fill_random};
+use halite_crypto::{ClusterSecret, KeyString, fill_random, random_hex};
 use halite_master::events::Bus;
 use halite_master::roles::{Roles, exit_if_oversized};
 use halite_master::score::Score;
 use halite_store::Stores;
 use halite_store::keys::KeyState;
-use halite_store::local::cluster_secret;
+use halite_store::local::{self, cluster_secret};
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_sys::exit::ExitError;
 use halite_sys::log_limiter::LogLimiter;
@@ -33,6 +36,7 @@ use halite_sys::signals::StopFlag;
 use halite_sys::time::unix_now;
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Its name in the process table.
@@ -41,10 +45,8 @@ pub const ROLE: &str = "cluster";
 const WATCH: Duration = Duration::from_millis(100);
 /// How often writes are repeated whose end is not known.
 const RETRY: Duration = Duration::from_secs(10);
-/// The entry with the fingerprint of the RSA key that all masters have.
-const MASTER_KEY: &str = "pki";
-/// The entry that tells that the bucket was filled.
-const FILLED: &str = "meta";
+/// How often what has changed is remembered.
+const STORE: Duration = Duration::from_secs(1);
 /// `EX_USAGE`.
 const EXIT_CONFIG: i32 = 64;
 
@@ -74,7 +76,7 @@ pub fn run(
         exit_if_oversized()?;
         score.tick(|| role.counters());
     }
-    Ok(())
+    role.remember()
 }
 
 /// What this master and the bucket are to each other.
@@ -84,15 +86,17 @@ enum Membership {
     Unknown,
     /// It takes part.
     Member,
+    /// It is about to make the bucket its own.
+    Founding,
     /// It does not: the log says why.
     Refused,
 }
 
-/// What was in the bucket when this master connected.
-#[derive(Default)]
-struct Found {
-    master_key: Option<Vec<u8>>,
-    filled: Option<Vec<u8>>,
+/// An entry of the bucket that was told before everything was.
+struct Early {
+    name: String,
+    value: Vec<u8>,
+    revision: u64,
 }
 
 struct Cluster<'a> {
@@ -108,14 +112,25 @@ struct Cluster<'a> {
     bus: Bus,
     sync: KeySync,
     membership: Membership,
-    found: Found,
+    memory: Memory,
+    memory_file: PathBuf,
+    early: Vec<Early>,
+    all_told: bool,
     /// The key of publications in the bucket and its revision.
     publication: Option<(PublicationKey, u64)>,
     /// A new key of publications that waits for its answer.
     replacing: Option<PublicationKey>,
+    /// Whether a deletion asks for a new key of publications: here, and in the bucket.
+    is_rotation_asked: bool,
     is_rotation_wanted: bool,
-    /// Whether this master fills the bucket, and has not said so yet.
-    fills: bool,
+    /// What the bucket is, and the revision of the entry that says so.
+    meta: Option<(Meta, u64)>,
+    /// When the key of publications was last replaced by this process.
+    rotated: Instant,
+    /// Whether the log has said that there is no connection.
+    said_down: bool,
+    /// When the memory was last stored.
+    stored: Instant,
     looked: Option<Instant>,
     retried: Instant,
     strangers: LogLimiter,
@@ -132,23 +147,37 @@ impl<'a> Cluster<'a> {
         link: Link,
     ) -> Result<Cluster<'a>, ExitError> {
         let stores = Stores::open(config);
+        let memory_file = memory::path(&config.cluster_dir());
+        let memory = Memory::read(&memory_file)?.unwrap_or_default();
+        let mut files = KeyFiles::new(stores.keys.clone());
+        let mut sync = KeySync::with_base(memory.base.clone());
+        for (id, keys) in files.changes()? {
+            sync.files_changed(&id, keys);
+        }
         Ok(Cluster {
             config,
             id,
             sealer: Sealer::new(&secret),
             secret,
             link,
-            files: KeyFiles::new(stores.keys.clone()),
+            files,
             stores,
             shared: SharedSecret::inherited()?,
             bus: Bus::new(config),
-            sync: KeySync::default(),
+            sync,
             membership: Membership::Unknown,
-            found: Found::default(),
+            memory,
+            memory_file,
+            early: Vec::new(),
+            all_told: false,
             publication: None,
             replacing: None,
+            is_rotation_asked: false,
             is_rotation_wanted: false,
-            fills: false,
+            meta: None,
+            rotated: Instant::now(),
+            said_down: false,
+            stored: Instant::now(),
             looked: None,
             retried: Instant::now(),
             strangers: LogLimiter::default(),
@@ -160,7 +189,7 @@ impl<'a> Cluster<'a> {
 
     fn counters(&self) -> Map {
         halite_wire::map! {
-            "connected" => self.membership == Membership::Member, "keys" => self.sync.count() as u64,
+            "member" => u64::from(self.membership == Membership::Member), "keys" => self.sync.count() as u64,
             "connections" => self.connections, "conflicts" => self.conflicts, "refused" => self.refused,
         }
     }
@@ -179,34 +208,58 @@ impl<'a> Cluster<'a> {
                 let act = self.sync.files_changed(&id, keys);
                 self.act(act)?;
             }
-            self.is_rotation_wanted |= self.stores.rotation.take();
-            self.rotate_if_due();
+            if self.stores.rotation.take() {
+                (self.is_rotation_asked, self.is_rotation_wanted) = (true, true);
+            }
+            self.rotate_if_due()?;
         }
         if self.retried.elapsed() >= RETRY {
             self.retried = Instant::now();
             let acts = self.sync.retry();
             self.act(acts)?;
         }
-        if self.fills && self.sync.is_settled() {
-            self.fills = false;
-            self.link.put(FILLED.to_owned(), self.mark(FILLED), 0);
+        if self.stored.elapsed() >= STORE {
+            self.remember()?;
         }
         Ok(())
+    }
+
+    /// Stores what has changed of what is to be remembered.
+    fn remember(&mut self) -> Result<(), ExitError> {
+        self.stored = Instant::now();
+        if self.memory.bucket.is_empty() {
+            return Ok(());
+        }
+        let publication = self.publication.as_ref().map_or(0, |(key, _)| key.number);
+        let base = self.sync.take_base();
+        if base.is_none() && publication <= self.memory.publication {
+            return Ok(());
+        }
+        if let Some(base) = base {
+            self.memory.base.clone_from(base);
+        }
+        self.memory.publication = publication.max(self.memory.publication);
+        Ok(self.memory.write(&self.memory_file)?)
     }
 
     fn hear(&mut self, event: LinkEvent) -> Result<(), ExitError> {
         match event {
             LinkEvent::Up(server) => {
-                log::info!("cluster: connected to {server}");
+                match std::mem::take(&mut self.said_down) {
+                    true => log::warn!("cluster: connected again, to {server}"),
+                    false => log::info!("cluster: connected to {server}"),
+                }
                 self.connections += 1;
-                self.found = Found::default();
             }
             LinkEvent::Down(why) => {
                 if !why.is_empty() {
+                    self.said_down = true;
                     log::warn!("cluster: {why}; the master goes on with the keys that it has");
                 }
                 self.membership = Membership::Unknown;
-                self.fills = false;
+                self.early.clear();
+                self.all_told = false;
+                self.meta = None;
                 self.replacing = None;
                 self.sync.down();
             }
@@ -214,37 +267,85 @@ impl<'a> Cluster<'a> {
                 name,
                 value,
                 revision,
-            } => self.entry(&name, value, revision)?,
-            LinkEvent::AllTold => self.join()?,
+            } => match self.membership {
+                Membership::Unknown | Membership::Founding => {
+                    self.early.push(Early {
+                        name,
+                        value,
+                        revision,
+                    });
+                    self.join_late()?;
+                }
+                Membership::Member => self.entry(&name, &value, revision)?,
+                Membership::Refused => {}
+            },
+            LinkEvent::AllTold => {
+                self.all_told = true;
+                self.join()?;
+            }
             LinkEvent::PutEnded(name, how) => self.put_ended(&name, how)?,
         }
         Ok(())
     }
 
-    fn entry(&mut self, name: &str, value: Vec<u8>, revision: u64) -> Result<(), ExitError> {
+    fn entry(&mut self, name: &str, value: &[u8], revision: u64) -> Result<(), ExitError> {
         match name {
-            MASTER_KEY => self.found.master_key = Some(value),
-            FILLED => self.found.filled = Some(value),
-            PUBLICATION => match self.sealer.open_publication(&value) {
+            META => self.check_meta(value, revision),
+            PUBLICATION => match self.sealer.open_publication(value) {
                 Some(key) => self.take_publication(key, revision)?,
-                None => self.stranger(name),
+                None => self.foreign_publication(revision),
             },
             _ => {
-                let opened = id_of(name).and_then(|id| {
-                    let record = self.sealer.open_keys(&id, &value)?;
-                    Some((id, record))
-                });
-                let Some((id, record)) = opened else {
+                let Some(id) = id_of(name) else {
                     self.stranger(name);
                     return Ok(());
                 };
-                match self.sync.entry(&id, record, revision) {
-                    Ok(act) => self.act(act)?,
-                    Err(_) => self.stranger(name),
+                let record = self.sealer.open_keys(&id, value);
+                if let Some(record) = &record {
+                    self.set_epoch(&id, record.epoch)?;
                 }
+                let taken = record.map(|record| self.sync.entry(&id, record, revision));
+                let act = match taken {
+                    Some(Ok(act)) => act,
+                    None | Some(Err(_)) => {
+                        self.stranger(name);
+                        self.sync.foreign(&id, revision)
+                    }
+                };
+                self.act(act)?;
             }
         }
         Ok(())
+    }
+
+    /// The entry that says what the bucket is must not change: it is written again.
+    fn check_meta(&mut self, value: &[u8], revision: u64) {
+        let Some((meta, known)) = &mut self.meta else {
+            return;
+        };
+        if revision <= *known {
+            return;
+        }
+        *known = revision;
+        if self.sealer.open_meta(value).as_ref() != Some(meta) {
+            let sealed = self.sealer.seal_meta(meta);
+            self.link.put(META.to_owned(), sealed, revision);
+            self.stranger(META);
+        }
+    }
+
+    /// The key of publications in the bucket is not one of a master, or an old one: a new one follows.
+    fn foreign_publication(&mut self, revision: u64) {
+        self.stranger(PUBLICATION);
+        let known = self.publication.take().map(|(key, _)| key);
+        let number = known.as_ref().map_or(0, |key| key.number);
+        let key = PublicationKey {
+            number: number.max(self.memory.publication),
+            random: known.map(|key| key.random).unwrap_or_default(),
+            // It is due.
+            since: 0,
+        };
+        self.publication = Some((key, revision));
     }
 
     /// Something in the bucket is not from a master of this cluster, or was put back by someone.
@@ -258,47 +359,136 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// What the bucket is, is known now.
+    /// All entries are known now.
     fn join(&mut self) -> Result<(), ExitError> {
-        self.membership = Membership::Refused;
-        let own = self.mark(MASTER_KEY);
-        match &self.found.master_key {
-            None => {
-                self.link.put(MASTER_KEY.to_owned(), own, 0);
-            }
-            Some(theirs) if !self.is_mark(MASTER_KEY, theirs) => {
-                log::error!(
-                    "cluster: {} is not the key of the masters of {}, or their cluster_secret is another one: copy master.pem and \
-                     master.pub of one of them, and start this master again. Until then it takes no part",
-                    self.config.master_pub().display(),
+        let found = self.early.iter().find(|entry| entry.name == META);
+        let revision = found.map_or(0, |entry| entry.revision);
+        let is_there = found.is_some_and(|entry| !entry.value.is_empty());
+        let meta = found.and_then(|entry| self.sealer.open_meta(&entry.value));
+        let known = Some(self.memory.bucket.clone()).filter(|bucket| !bucket.is_empty());
+        let joins = match (&meta, known) {
+            (Some(meta), _) if meta.master_key != self.own_key() => {
+                let file = self.config.master_pub();
+                return self.refuse(format!(
+                    "{} is not the key of the masters of {}: copy master.pem and master.pub of one of them, and start this master again",
+                    file.display(),
                     self.id
-                );
+                ));
+            }
+            (Some(meta), Some(known)) if meta.mark == known => Joins::Again,
+            (Some(_), Some(_)) => {
+                let file = self.memory_file.display();
+                return self.refuse(format!(
+                    "the bucket of {} is not the one that this master was a member of; to join it as a new master, remove {file} and \
+                     start this master again",
+                    self.id
+                ));
+            }
+            (Some(_), None) => Joins::New,
+            (None, Some(_)) if self.memory.cluster != self.id => {
+                let file = self.memory_file.display();
+                return self.refuse(format!(
+                    "this master was a member of {}, but cluster_id is {}; set it back or, to begin a new cluster, remove {file} and \
+                     start this master again",
+                    self.memory.cluster, self.id
+                ));
+            }
+            (None, Some(_)) => {
+                let file = self.memory_file.display();
+                return self.refuse(format!(
+                    "the bucket of {} does not say what it is, but this master was a member: the data of the NATS servers is lost. Keys \
+                     that were deleted while this master was away would come back. Stop all masters; remove {file} on the one whose \
+                     keys are right, and start it first",
+                    self.id
+                ));
+            }
+            (None, None) if is_there => {
+                return self.refuse(format!(
+                    "what is in the bucket of {} cannot be read: its masters have another cluster_secret. Start this master again with \
+                     theirs",
+                    self.id
+                ));
+            }
+            (None, None) => {
+                // Only one master can be the first.
+                let meta = Meta {
+                    mark: random_hex(16),
+                    master_key: self.own_key(),
+                };
+                self.membership = Membership::Founding;
+                let sealed = self.sealer.seal_meta(&meta);
+                self.link.put(META.to_owned(), sealed, revision);
+                self.meta = Some((meta, revision));
                 return Ok(());
             }
-            Some(_) => {}
+        };
+        self.meta = meta.map(|meta| (meta, revision));
+        self.become_member(joins)
+    }
+
+    /// After another master was faster: joins it as soon as its entry is here.
+    fn join_late(&mut self) -> Result<(), ExitError> {
+        let is_late = self.all_told && self.membership == Membership::Unknown;
+        match is_late && self.early.iter().any(|entry| entry.name == META) {
+            true => self.join(),
+            false => Ok(()),
         }
-        let was_member = self.member_file().exists();
-        let is_filled = self.found.filled.is_some();
-        if !is_filled && was_member {
-            log::error!(
-                "cluster: the bucket of {} is empty, but this master was a member: the data of the NATS servers is lost. Keys \
-                 that were deleted while this master was away would come back, so it takes no part. Remove {} on the master \
-                 whose keys are right, and start it again",
-                self.id,
-                self.member_file().display()
-            );
+    }
+
+    fn refuse(&mut self, why: String) -> Result<(), ExitError> {
+        self.membership = Membership::Refused;
+        self.early.clear();
+        log::error!("cluster: {why}. Until then it takes no part");
+        Ok(())
+    }
+
+    fn become_member(&mut self, joins: Joins) -> Result<(), ExitError> {
+        let Some((meta, _)) = &self.meta else {
             return Ok(());
+        };
+        self.sealer.set_mark(&meta.mark);
+        if self.memory.bucket != meta.mark {
+            self.sync.drop_base();
+            self.publication = None;
+            self.memory = Memory {
+                cluster: self.id.to_owned(),
+                bucket: meta.mark.clone(),
+                ..Memory::default()
+            };
+            self.memory.write(&self.memory_file)?;
         }
         self.membership = Membership::Member;
-        self.fills = !is_filled;
-        let acts = self.sync.all_told(!is_filled);
+        for entry in std::mem::take(&mut self.early) {
+            self.entry(&entry.name, &entry.value, entry.revision)?;
+        }
+        let acts = self.sync.all_told(joins);
         self.act(acts)?;
-        self.remember_membership()?;
         if self.publication.is_none() {
             self.replace_publication();
         }
         log::info!("cluster: member of {}", self.id);
         Ok(())
+    }
+
+    /// How the attempt to be the first master of a bucket has ended.
+    fn founded(&mut self, how: Put) -> Result<(), ExitError> {
+        if self.membership != Membership::Founding {
+            return Ok(());
+        }
+        match how {
+            Put::Done(revision) => {
+                if let Some((_, known)) = &mut self.meta {
+                    *known = revision;
+                }
+                self.become_member(Joins::Again)
+            }
+            // The entry of the one that was faster is here, or will be: as if it had been found.
+            Put::Conflict | Put::Unknown => {
+                self.meta = None;
+                self.membership = Membership::Unknown;
+                self.join_late()
+            }
+        }
     }
 
     fn act(&mut self, acts: impl IntoIterator<Item = Act>) -> Result<(), ExitError> {
@@ -308,19 +498,34 @@ impl<'a> Cluster<'a> {
                     id,
                     record,
                     revision,
-                } => self.put(&id, &record, revision),
+                } => self.put(&id, &record, revision)?,
                 Act::Write { id, keys } => self.write(&id, &keys)?,
             }
         }
         Ok(())
     }
 
-    fn put(&mut self, id: &MinionId, record: &KeyRecord, revision: u64) {
+    /// Tells the sessions how often the key of a minion was taken away.
+    fn set_epoch(&self, id: &MinionId, epoch: u64) -> Result<(), ExitError> {
+        let dir = self.config.cluster_epochs();
+        if epoch > local::epoch(&dir, id) {
+            make_dir(&dir, 0o700)?;
+            write_atomic(&dir.join(id.as_str()), epoch.to_string().as_bytes(), 0o600)?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, id: &MinionId, record: &KeyRecord, revision: u64) -> Result<(), ExitError> {
+        self.set_epoch(id, record.epoch)?;
+        // Whoever is no longer accepted must not read what is published from now on.
+        self.is_rotation_wanted |=
+            self.sync.is_accepted(id) && !record.keys.contains_key(&KeyState::Accepted);
         let sealed = self.sealer.seal_keys(id, record);
         if !self.link.put(name_of(id), sealed, revision) {
             // Repeated later.
             self.sync.put_ended(id, Put::Unknown);
         }
+        Ok(())
     }
 
     fn write(&mut self, id: &MinionId, keys: &Keys) -> Result<(), ExitError> {
@@ -331,9 +536,14 @@ impl<'a> Cluster<'a> {
             (Some(_), None) => "delete",
             (_, Some(KeyState::Accepted)) => KeyState::Accepted.name(),
             (_, Some(KeyState::Rejected)) => KeyState::Rejected.name(),
+            (Some(KeyState::Accepted), _) => {
+                log::warn!(minion:% = id; "key of {id}: no longer accepted, as in the rest of the cluster; `halite-key -a {id}` accepts it");
+                return Ok(());
+            }
             _ => return Ok(()),
         };
-        log::info!(minion:% = id; "key of {id}: {act}, by another master of the cluster");
+        let told = after.map_or("deleted", KeyState::name);
+        log::info!(minion:% = id; "key of {id}: {told}, as in the rest of the cluster");
         let act = match (self.config.salt_series, act) {
             (SaltSeries::S3006 | SaltSeries::S3007, "accepted") => "accept",
             (SaltSeries::S3006 | SaltSeries::S3007, "rejected") => "reject",
@@ -357,6 +567,9 @@ impl<'a> Cluster<'a> {
             let act = self.sync.put_ended(&id, how);
             self.act(act)?;
         }
+        if name == META {
+            self.founded(how)?;
+        }
         Ok(())
     }
 
@@ -367,24 +580,32 @@ impl<'a> Cluster<'a> {
                 return Ok(());
             }
             if key.number <= known.number {
-                self.stranger(PUBLICATION);
+                self.foreign_publication(revision);
                 return Ok(());
             }
+        }
+        if key.number < self.memory.publication {
+            self.foreign_publication(revision);
+            return Ok(());
         }
         let parts = [&key.number.to_be_bytes()[..], &key.random];
         let text = self.secret.key("publication", &parts);
         self.publication = Some((key, revision));
-        if *self.shared.load_key()?.1 != text.as_str() {
-            self.shared.store_key(text.as_str())?;
-            self.bus
-                .fire("key", halite_wire::map! {"rotate_aes_key" => true});
-        }
-        Ok(())
+        self.set_publication(&text)
     }
 
-    fn rotate_if_due(&mut self) {
-        if self.membership != Membership::Member || self.replacing.is_some() {
-            return;
+    fn rotate_if_due(&mut self) -> Result<(), ExitError> {
+        if self.membership != Membership::Member {
+            // Whoever was deleted must not read what this master publishes. The others follow when they hear of it.
+            let lifetime = Duration::from_secs(self.config.publish_session.max(1));
+            if std::mem::take(&mut self.is_rotation_asked) || self.rotated.elapsed() >= lifetime {
+                self.set_publication(&KeyString::generate())?;
+            }
+            return Ok(());
+        }
+        self.is_rotation_asked = false;
+        if self.replacing.is_some() {
+            return Ok(());
         }
         let is_old = self.publication.as_ref().is_some_and(|(key, _)| {
             unix_now() >= key.since.saturating_add(self.config.publish_session.max(1))
@@ -392,6 +613,17 @@ impl<'a> Cluster<'a> {
         if is_old || self.is_rotation_wanted {
             self.replace_publication();
         }
+        Ok(())
+    }
+
+    fn set_publication(&mut self, key: &KeyString) -> Result<(), ExitError> {
+        self.rotated = Instant::now();
+        if *self.shared.load_key()?.1 != key.as_str() {
+            self.shared.store_key(key.as_str())?;
+            let event = halite_wire::map! {"rotate_aes_key" => true};
+            self.bus.fire("key", event);
+        }
+        Ok(())
     }
 
     /// Replaces the key of publications, unless another master is faster.
@@ -413,29 +645,9 @@ impl<'a> Cluster<'a> {
         }
     }
 
-    /// What says that an entry is from a master with our RSA key.
-    fn mark(&self, name: &str) -> Vec<u8> {
-        self.sealer.seal_mark(name, &self.own_key())
-    }
-
-    fn is_mark(&self, name: &str, value: &[u8]) -> bool {
-        self.sealer.open_mark(name, value).as_deref() == Some(&self.own_key())
-    }
-
+    /// The fingerprint of the master's key.
     fn own_key(&self) -> String {
         let text = std::fs::read_to_string(self.config.master_pub()).unwrap_or_default();
         fingerprint(&text)
-    }
-
-    /// Exists once this master has been a member.
-    fn member_file(&self) -> std::path::PathBuf {
-        self.config.cluster_dir().join("member")
-    }
-
-    fn remember_membership(&self) -> Result<(), ExitError> {
-        let dir = self.config.cluster_dir();
-        make_dir(&dir, 0o700)?;
-        let text = format!("{}\n", self.id);
-        Ok(write_atomic(&self.member_file(), text.as_bytes(), 0o600)?)
     }
 }

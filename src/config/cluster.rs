@@ -2,9 +2,14 @@
 
 use super::gateways::{SettingKind, check, number};
 use super::{ConfigError, MasterConfig, finish};
+use halite_sys::safe_open::read_finite;
 use halite_wire::Value;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+/// Longest file of a secret, in bytes.
+const LONGEST: u64 = 64 << 10;
 
 /// The cluster that a master belongs to.
 #[derive(Clone, PartialEq, Eq)]
@@ -32,14 +37,25 @@ pub struct ClusterConfig {
 }
 
 impl ClusterConfig {
+    /// The file of the secret, if accounts other than its owner can read it.
+    pub fn loose_secret_file(&self) -> Option<&Path> {
+        let path = Path::new(&self.secret);
+        let meta = path.is_absolute().then(|| path.metadata().ok()).flatten()?;
+        (meta.permissions().mode() & 0o077 != 0).then_some(path)
+    }
+
     /// The secret, from its file if it is in one.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn secret(&self) -> io::Result<String> {
         match Path::new(&self.secret).is_absolute() {
-            true => std::fs::read_to_string(&self.secret)
-                .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", self.secret))),
+            true => {
+                let named =
+                    |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", self.secret));
+                let bytes = read_finite(Path::new(&self.secret), LONGEST).map_err(named)?;
+                String::from_utf8(bytes).map_err(|e| named(io::Error::other(e)))
+            }
             false => Ok(self.secret.clone()),
         }
     }
@@ -69,6 +85,7 @@ impl MasterConfig {
         let path = |name: &str| PathBuf::from(given.str(name).unwrap_or_default());
         let servers = match given.get("servers") {
             None => vec![SERVER.to_owned()],
+            Some(Value::Str(one)) => vec![one.clone()],
             Some(list) => list.str_list(),
         };
         Some(ClusterConfig {
@@ -91,7 +108,9 @@ impl MasterConfig {
         checks: &finish::Checks,
     ) -> Result<Vec<String>, ConfigError> {
         let Some(cluster) = self.cluster() else {
-            return Ok(Vec::new());
+            let given = self.cluster_secret.is_some() || !self.cluster.is_empty();
+            let text = "'cluster' and 'cluster_secret' have no effect without 'cluster_id'";
+            return Ok(given.then(|| text.to_owned()).into_iter().collect());
         };
         let named = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if !cluster.id.chars().all(named) {
@@ -108,7 +127,7 @@ impl MasterConfig {
             return Err(checks.bad("cluster:servers", &none, "at least one NATS server"));
         }
         if self.order_masters {
-            let what = "false, since a cluster has no masters below it yet";
+            let what = "false: masters of a cluster cannot have masters below them yet";
             return Err(checks.bad("order_masters", &true.into(), what));
         }
         check("cluster", &self.cluster, SETTINGS, checks)

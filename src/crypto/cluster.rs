@@ -25,16 +25,21 @@ impl fmt::Debug for ClusterSecret {
 }
 
 impl ClusterSecret {
-    /// From the text that all masters have: HKDF-Extract with SHA-256 (RFC 5869, 2.2).
+    /// From the text that all masters have, for the cluster with this id: HKDF-Extract with SHA-256 (RFC 5869, 2.2). Clusters with
+    /// the same text have nothing in common.
     ///
     /// # Errors
     /// [`CryptoError::BadKeyString`] if it has fewer than [`SHORTEST`] characters.
-    pub fn new(text: &str) -> Result<ClusterSecret, CryptoError> {
+    pub fn new(text: &str, cluster: &str) -> Result<ClusterSecret, CryptoError> {
         let text = text.trim();
         if text.chars().count() < SHORTEST {
             return Err(CryptoError::BadKeyString);
         }
-        Ok(ClusterSecret(Zeroizing::new(mac(SALT, &[text.as_bytes()]))))
+        let salt = [SALT, &[0], cluster.as_bytes()].concat();
+        Ok(ClusterSecret(Zeroizing::new(mac(
+            &salt,
+            &[text.as_bytes()],
+        ))))
     }
 
     /// The key for a purpose and its parts, which may be any bytes: HKDF-Expand (RFC 5869, 2.3) of 56 bytes. Different parts
@@ -74,16 +79,16 @@ mod tests {
     use super::*;
 
     const VECTOR: &str =
-        "HAnI4V9JSZ7YoPCrbyO3HmNwN8lTOlDoW8P1PlR/EqwMG0pVzXK4PoePIFsialtOqxQ/5Mp+jMs=";
+        "FOjvDheYRiaAycdQ2qetqUiQ1h+doeI6+00N/0WyFU+O+A/+MChuIUPte5wF3SZszDFANv+DBP4=";
     const TEXT: &str = "0123456789abcdef0123456789abcdef";
 
     #[test]
     fn keys_depend_on_everything() {
-        let secret = ClusterSecret::new(TEXT).unwrap();
+        let secret = ClusterSecret::new(TEXT, "c").unwrap();
         let key = |purpose: &str, parts: &[&[u8]]| secret.key(purpose, parts);
         let one = key("session", &[b"m1", b"f"]);
         // All masters get the same.
-        let other = ClusterSecret::new(&format!(" {TEXT}\n")).unwrap();
+        let other = ClusterSecret::new(&format!(" {TEXT}\n"), "c").unwrap();
         assert!(one == other.key("session", &[b"m1", b"f"]));
         for different in [
             key("publication", &[b"m1", b"f"]),
@@ -92,7 +97,10 @@ mod tests {
             key("session", &[b"m1f"]),
             key("session", &[b"m1f", b""]),
             key("sessionm1", &[b"f"]),
-            ClusterSecret::new(&TEXT.replace('0', "1"))
+            ClusterSecret::new(&TEXT.replace('0', "1"), "c")
+                .unwrap()
+                .key("session", &[b"m1", b"f"]),
+            ClusterSecret::new(TEXT, "d")
                 .unwrap()
                 .key("session", &[b"m1", b"f"]),
         ] {
@@ -106,13 +114,18 @@ mod tests {
     /// Made with Python's `hmac`.
     #[test]
     fn a_vector() {
-        let key = ClusterSecret::new(TEXT).unwrap().key("session", &[b"m1"]);
+        let key = ClusterSecret::new(TEXT, "c")
+            .unwrap()
+            .key("session", &[b"m1"]);
         assert_eq!(key.as_str(), VECTOR);
     }
 
     #[test]
     fn secrets_are_long() {
-        assert!(ClusterSecret::new(&TEXT[1..]).is_err());
-        assert_eq!(format!("{:?}", ClusterSecret::new(TEXT).unwrap()), "***");
+        assert!(ClusterSecret::new(&TEXT[1..], "c").is_err());
+        assert_eq!(
+            format!("{:?}", ClusterSecret::new(TEXT, "c").unwrap()),
+            "***"
+        );
     }
 }

@@ -69,6 +69,15 @@ pub fn capacity(config: &MasterConfig) -> Vec<String> {
     super::capacity::warnings(config, keys, &Host::read())
 }
 
+/// Files with secrets that other accounts can read.
+pub fn loose_files(config: &MasterConfig) -> Option<String> {
+    let cluster = config.cluster()?;
+    let path = cluster.loose_secret_file()?.display();
+    Some(format!(
+        "cluster_secret: other accounts can read {path}; `chmod 400 {path}`"
+    ))
+}
+
 /// Faults of a configuration that would only show up later. Empty if it is usable.
 pub fn faults(config: &MasterConfig) -> Vec<String> {
     let mut out = Vec::new();
@@ -101,6 +110,10 @@ pub fn faults(config: &MasterConfig) -> Vec<String> {
             .err()
             .map_or_else(String::new, ToString::to_string);
         check(usable.is_ok(), format!("ssl: {why}"));
+    }
+    if let Some(cluster) = config.cluster() {
+        let secret = halite_store::local::cluster_secret(&cluster);
+        check(secret.is_ok(), secret.err().unwrap_or_default());
     }
     check(
         config.publish_port != config.ret_port,

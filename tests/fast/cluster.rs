@@ -52,7 +52,7 @@ fn keys_agree_after_a_time_without_servers() {
     };
     let id = |name: &str| -> MinionId { name.parse().unwrap() };
     let keys = [0, 1].map(|n: usize| keys(&cluster.masters[n]));
-    for name in ["kept", "deleted"] {
+    for name in ["kept", "deleted", "revoked"] {
         keys[0].put(KeyState::Accepted, &id(name), "a key").unwrap();
         cluster.wait_state(name, Some(KeyState::Accepted));
     }
@@ -61,16 +61,27 @@ fn keys_agree_after_a_time_without_servers() {
         let told = |master: &Master| master.tail().contains("goes on with the keys");
         cluster.masters.iter().all(told)
     });
-    // What is new meanwhile waits for the operator.
+    // What is changed meanwhile at one master is changed at the other as soon as they hear of each other.
     keys[0]
         .put(KeyState::Accepted, &id("new"), "a key")
         .unwrap();
+    keys[1].delete(KeyState::Accepted, &id("revoked")).unwrap();
     cluster.nats.restart();
-    cluster.wait_state("new", Some(KeyState::Pending));
+    cluster.wait_state("new", Some(KeyState::Accepted));
+    cluster.wait_state("revoked", None);
     cluster.wait_state("kept", Some(KeyState::Accepted));
+    wait_until("the status tells it", || {
+        let ran = cluster.masters[0]
+            .halite_cli()
+            .runner(&["fleet.status", "--out=json"]);
+        ran.json()
+            .is_ok_and(|status| status["cluster"]["member"] == 1)
+    });
     // What others write counts for nothing.
     let mut stranger = cluster.nats.client();
-    stranger.publish("$KV.HALITE_test_STATE.key.evil", b"a key");
+    for name in ["key.evil", "key.deleted", "aes", "meta"] {
+        stranger.publish(&format!("$KV.HALITE_test_STATE.{name}"), b"a key");
+    }
     keys[1].delete(KeyState::Accepted, &id("deleted")).unwrap();
     cluster.wait_state("deleted", None);
     assert_eq!(state(&cluster.masters[0], "evil"), None);
@@ -78,4 +89,42 @@ fn keys_agree_after_a_time_without_servers() {
         let tail = cluster.masters[0].tail();
         tail.contains("was not written by a master of this cluster")
     });
+}
+
+/// Whatever a master had in its files, a key that was deleted stays deleted.
+#[test]
+fn deleted_keys_stay_deleted() {
+    let Some(mut cluster) = Cluster::start("") else {
+        return;
+    };
+    let id: MinionId = "web1".parse().unwrap();
+    let store = keys(&cluster.masters[0]);
+    store.put(KeyState::Accepted, &id, "a key").unwrap();
+    cluster.wait_state("web1", Some(KeyState::Accepted));
+    let of_second = cluster.masters[1].home.pki().join("minions/web1");
+    let file = fs::read(&of_second).unwrap();
+    let member = cluster.masters[1].home.cache().join("cluster/member");
+    // With what it remembers and without: as from a backup, and as a new master.
+    for forgets in [false, true] {
+        cluster.masters[1].stop();
+        let _ = store.delete(KeyState::Accepted, &id).unwrap();
+        wait_until("the first master has heard of it", || {
+            state(&cluster.masters[0], "web1").is_none()
+        });
+        fs::write(&of_second, &file).unwrap();
+        if forgets {
+            fs::remove_file(&member).unwrap();
+        }
+        cluster.masters[1].start_again();
+        cluster.wait_state("web1", None);
+    }
+    // All data of the servers is lost: nobody fills the bucket by itself.
+    cluster.nats.lose_data();
+    for master in &cluster.masters {
+        wait_until("it says so", || {
+            master
+                .tail()
+                .contains("the data of the NATS servers is lost")
+        });
+    }
 }

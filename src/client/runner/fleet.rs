@@ -72,6 +72,7 @@ fn running_status(samples: &Samples) -> Map {
         "minions" => samples.by("halite_minions", "state"),
         "versions" => versions(samples),
         "gateways" => gateways(samples),
+        "cluster" => figures_of(samples, "cluster", &["member", "keys", "refused_total"]),
         "workers" => samples.by("halite_workers", "state"),
         "queues" => queues,
         "oldest_request" => number(samples.one("halite_request_oldest_seconds")),
@@ -96,13 +97,7 @@ fn gateways(samples: &Samples) -> Map {
         ("collective", &["up", "nodes", "connected", "jobs"]),
         ("sysinspect", &["connections", "sessions", "jobs"]),
     ] {
-        let mut own = Map::new();
-        for figure in figures {
-            let name = format!("halite_{gateway}_{figure}");
-            if let Some(sample) = samples.named(&name).next() {
-                own.set(*figure, number(sample.value));
-            }
-        }
+        let mut own = figures_of(samples, gateway, figures);
         if own.is_empty() {
             continue;
         }
@@ -115,6 +110,18 @@ fn gateways(samples: &Samples) -> Map {
         out.set(gateway, own);
     }
     out
+}
+
+/// Those of these figures that there are.
+fn figures_of(samples: &Samples, of: &str, figures: &[&str]) -> Map {
+    let mut own = Map::new();
+    for figure in figures {
+        let name = format!("halite_{of}_{figure}");
+        if let Some(sample) = samples.named(&name).next() {
+            own.set(*figure, number(sample.value));
+        }
+    }
+    own
 }
 
 fn versions(samples: &Samples) -> Map {

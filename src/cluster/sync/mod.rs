@@ -2,7 +2,8 @@
 //! to do, so that the tests can play any order of events.
 //!
 //! A change is decided by the bucket: it takes a write only if nothing was written since the writer last looked. Whoever
-//! comes second takes over what the first one has written.
+//! comes second takes over what the first one has written. What both had when they were last the same is the [`Base`]: by it, a
+//! change of the files that was made while there was no connection is told from one that others have made.
 
 use crate::record::{KeyRecord, Keys};
 use halite_store::keys::KeyState;
@@ -41,11 +42,31 @@ pub enum Put {
     Unknown,
 }
 
+/// How a master comes to the bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Joins {
+    /// It has not been a member: minions that only this master knows wait to be accepted.
+    New,
+    /// It has made the bucket, or has been a member: what its files have and the bucket has not is a change like any other.
+    Again,
+}
+
+/// What files and bucket had when they were last the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Base {
+    /// The revision in the bucket.
+    pub revision: u64,
+    /// The number of the record.
+    pub number: u64,
+}
+
 /// What the bucket has about a minion.
 #[derive(Clone, Debug, Default)]
 struct InBucket {
     revision: u64,
     record: KeyRecord,
+    /// Whether the entry with this revision is of somebody else; the record is the last one of a master.
+    is_foreign: bool,
 }
 
 /// The state of the synchronization.
@@ -53,13 +74,35 @@ struct InBucket {
 pub struct KeySync {
     bucket: BTreeMap<MinionId, InBucket>,
     files: BTreeMap<MinionId, Keys>,
+    base: BTreeMap<MinionId, Base>,
     /// Writes without an answer.
     pending: BTreeMap<MinionId, KeyRecord>,
     /// Whether everything in the bucket is known.
     synced: bool,
+    /// Whether the base has changed since [`KeySync::take_base`].
+    is_base_new: bool,
 }
 
 impl KeySync {
+    /// With the base of an earlier process.
+    pub fn with_base(base: BTreeMap<MinionId, Base>) -> KeySync {
+        KeySync {
+            base,
+            ..KeySync::default()
+        }
+    }
+
+    /// Forgets the base: it is that of another bucket.
+    pub fn drop_base(&mut self) {
+        self.base.clear();
+        self.is_base_new = true;
+    }
+
+    /// The base, to be stored, if it has changed since the last call.
+    pub fn take_base(&mut self) -> Option<&BTreeMap<MinionId, Base>> {
+        std::mem::take(&mut self.is_base_new).then_some(&self.base)
+    }
+
     /// Whether everything in the bucket is known and nothing waits for an answer.
     pub fn is_settled(&self) -> bool {
         self.synced && self.pending.is_empty()
@@ -71,30 +114,45 @@ impl KeySync {
         all.filter(|known| !known.record.keys.is_empty()).count()
     }
 
+    /// Whether the bucket has an accepted key of a minion.
+    pub fn is_accepted(&self, id: &MinionId) -> bool {
+        let known = self.bucket.get(id);
+        known.is_some_and(|known| known.record.keys.contains_key(&KeyState::Accepted))
+    }
+
     /// The files of a minion are now so.
     pub fn files_changed(&mut self, id: &MinionId, keys: Keys) -> Option<Act> {
-        match keys.is_empty() {
-            true => self.files.remove(id),
-            false => self.files.insert(id.clone(), keys),
-        };
+        self.set_files(id, keys);
         self.put(id)
     }
 
-    /// An entry of the bucket. The error is that it is older than one that was there before: someone has put it back.
+    /// An entry of the bucket. The error is that its number says that it was there before: someone has put it back, and
+    /// [`KeySync::foreign`] is to be called.
     pub fn entry(
         &mut self,
         id: &MinionId,
         record: KeyRecord,
         revision: u64,
     ) -> Result<Option<Act>, u64> {
-        let known = self.bucket.entry(id.clone()).or_default();
-        if revision <= known.revision {
+        let base = self.base.get(id).copied().unwrap_or_default();
+        let known = self.bucket.get(id);
+        if known.is_some_and(|known| revision <= known.revision) {
             return Ok(None);
         }
-        if record.number < known.record.number {
-            return Err(known.record.number);
+        let highest = known.map_or(0, |known| known.record.number);
+        let highest = highest.max(base.number);
+        let is_base = (revision, record.number) == (base.revision, base.number);
+        if record.number <= highest && !is_base {
+            return Err(highest);
         }
-        *known = InBucket { revision, record };
+        self.bucket.insert(
+            id.clone(),
+            InBucket {
+                revision,
+                record,
+                is_foreign: false,
+            },
+        );
         // The answer to our write says which of the two it was.
         if !self.synced || self.pending.contains_key(id) {
             return Ok(None);
@@ -102,34 +160,78 @@ impl KeySync {
         Ok(self.write(id))
     }
 
-    /// All entries that were in the bucket have been told. `is_first`: this master has made the bucket, so that its files fill it;
-    /// otherwise minions that only this master knows wait to be accepted.
-    pub fn all_told(&mut self, is_first: bool) -> Vec<Act> {
-        self.synced = true;
-        let ids: BTreeSet<MinionId> = self
-            .bucket
-            .keys()
-            .chain(self.files.keys())
-            .cloned()
-            .collect();
-        let mut acts = Vec::new();
-        for id in ids {
-            if self.bucket.get(&id).is_some_and(|known| known.revision > 0) {
-                acts.extend(self.write(&id));
-                continue;
-            }
-            if !is_first && let Some(keys) = self.files.get_mut(&id) {
-                let waiting = waiting(keys);
-                if *keys != waiting {
-                    *keys = waiting.clone();
-                    acts.push(Act::Write {
-                        id: id.clone(),
-                        keys: waiting,
-                    });
-                }
-            }
-            acts.extend(self.put(&id));
+    /// An entry of the bucket that no master has written now. It is replaced by what this master knows, if it knows anything.
+    pub fn foreign(&mut self, id: &MinionId, revision: u64) -> Option<Act> {
+        let base = self.base.get(id).copied().unwrap_or_default();
+        let known = self.bucket.entry(id.clone()).or_default();
+        if revision <= known.revision {
+            return None;
         }
+        known.revision = revision;
+        known.record.number = known.record.number.max(base.number);
+        known.is_foreign = true;
+        if !self.synced || self.pending.contains_key(id) {
+            return None;
+        }
+        self.put(id)
+    }
+
+    /// All entries that were in the bucket have been told. The files of all minions are known by then.
+    pub fn all_told(&mut self, joins: Joins) -> Vec<Act> {
+        self.synced = true;
+        let ids: BTreeSet<MinionId> = [
+            self.bucket.keys().collect::<Vec<_>>(),
+            self.files.keys().collect(),
+            self.base.keys().collect(),
+        ]
+        .concat()
+        .into_iter()
+        .cloned()
+        .collect();
+        ids.iter().flat_map(|id| self.compare(id, joins)).collect()
+    }
+
+    /// What is to be done about a minion after a time without a connection.
+    fn compare(&mut self, id: &MinionId, joins: Joins) -> Vec<Act> {
+        let base = self.base.get(id).copied().unwrap_or_default();
+        let known = self.bucket.get(id);
+        let revision = known.map_or(0, |known| known.revision);
+        if revision > base.revision && !known.is_some_and(|known| known.is_foreign) {
+            // Others have changed it, or it is the first time.
+            return self.write(id).into_iter().collect();
+        }
+        if revision == 0 && base.revision > 0 {
+            // Someone has removed the entry: it is written again, with the next number.
+            let record = KeyRecord {
+                number: base.number,
+                ..KeyRecord::default()
+            };
+            self.bucket.insert(
+                id.clone(),
+                InBucket {
+                    revision: 0,
+                    record,
+                    is_foreign: true,
+                },
+            );
+            return self.put(id).into_iter().collect();
+        }
+        if self.bucket.get(id).is_some_and(|known| known.is_foreign) {
+            return self.put(id).into_iter().collect();
+        }
+        let mut acts = Vec::new();
+        if revision == 0 && joins == Joins::New {
+            let keys = self.files.get(id).cloned().unwrap_or_default();
+            let waiting = waiting(&keys);
+            if keys != waiting {
+                self.set_files(id, waiting.clone());
+                acts.push(Act::Write {
+                    id: id.clone(),
+                    keys: waiting,
+                });
+            }
+        }
+        acts.extend(self.put(id));
         acts
     }
 
@@ -140,7 +242,11 @@ impl KeySync {
             Put::Done(revision) => {
                 let known = self.bucket.entry(id.clone()).or_default();
                 if revision > known.revision {
-                    *known = InBucket { revision, record };
+                    *known = InBucket {
+                        revision,
+                        record,
+                        is_foreign: false,
+                    };
                 }
                 // The files may have changed again meanwhile, or another master was next.
                 match self.bucket.get(id).is_some_and(|k| k.revision > revision) {
@@ -156,13 +262,12 @@ impl KeySync {
 
     /// Repeats writes whose end is not known.
     pub fn retry(&mut self) -> Vec<Act> {
-        let ids: Vec<MinionId> = self
+        let ids: BTreeSet<MinionId> = self
             .files
             .keys()
             .chain(self.bucket.keys())
             .cloned()
             .collect();
-        let ids: BTreeSet<MinionId> = ids.into_iter().collect();
         ids.iter().filter_map(|id| self.put(id)).collect()
     }
 
@@ -170,47 +275,78 @@ impl KeySync {
     pub fn down(&mut self) {
         self.synced = false;
         self.pending.clear();
+        self.bucket.clear();
+    }
+
+    fn set_files(&mut self, id: &MinionId, keys: Keys) {
+        match keys.is_empty() {
+            true => self.files.remove(id),
+            false => self.files.insert(id.clone(), keys),
+        };
     }
 
     /// Writes the files of a minion to the bucket if they differ.
     fn put(&mut self, id: &MinionId) -> Option<Act> {
-        if !self.synced || self.pending.contains_key(id) {
+        if !self.synced || self.pending.contains_key(id) || self.agrees(id) {
             return None;
         }
+        let known = self.bucket.get(id).cloned().unwrap_or_default();
         let keys = self.files.get(id).cloned().unwrap_or_default();
-        let (revision, known) = match self.bucket.get(id) {
-            Some(known) => (known.revision, known.record.clone()),
-            None => (0, KeyRecord::default()),
-        };
-        if known.keys == keys {
-            return None;
-        }
+        let is_accepted = |keys: &Keys| keys.contains_key(&KeyState::Accepted);
+        let is_taken = is_accepted(&known.record.keys) && !is_accepted(&keys);
         let record = KeyRecord {
-            number: known.number + 1,
+            number: known.record.number + 1,
+            epoch: known.record.epoch + u64::from(is_taken),
             keys,
         };
         self.pending.insert(id.clone(), record.clone());
         Some(Act::Put {
             id: id.clone(),
             record,
-            revision,
+            revision: known.revision,
         })
     }
 
     /// Makes the files of a minion what the bucket has, if they differ.
     fn write(&mut self, id: &MinionId) -> Option<Act> {
-        let keys = self.bucket.get(id)?.record.keys.clone();
-        if self.files.get(id).cloned().unwrap_or_default() == keys {
+        if self.agrees(id) {
             return None;
         }
-        match keys.is_empty() {
-            true => self.files.remove(id),
-            false => self.files.insert(id.clone(), keys.clone()),
-        };
+        let known = self.bucket.get(id)?;
+        if known.is_foreign {
+            return self.put(id);
+        }
+        let keys = known.record.keys.clone();
+        self.set_files(id, keys.clone());
+        self.agrees(id);
         Some(Act::Write {
             id: id.clone(),
             keys,
         })
+    }
+
+    /// Whether files and bucket are the same; if so, that is the base.
+    fn agrees(&mut self, id: &MinionId) -> bool {
+        let Some(known) = self.bucket.get(id) else {
+            return !self.files.contains_key(id);
+        };
+        let none = Keys::new();
+        if known.is_foreign {
+            // Of a minion that nobody knows there is nothing to be said.
+            return known.record.number == 0 && !self.files.contains_key(id);
+        }
+        if self.files.get(id).unwrap_or(&none) != &known.record.keys {
+            return false;
+        }
+        let base = Base {
+            revision: known.revision,
+            number: known.record.number,
+        };
+        if known.revision > 0 && self.base.get(id) != Some(&base) {
+            self.base.insert(id.clone(), base);
+            self.is_base_new = true;
+        }
+        true
     }
 }
 

@@ -12,7 +12,20 @@ fn keys(state: KeyState, text: &str) -> Keys {
 }
 
 fn record(number: u64, keys: Keys) -> KeyRecord {
-    KeyRecord { number, keys }
+    KeyRecord {
+        number,
+        epoch: 0,
+        keys,
+    }
+}
+
+/// The record of a minion whose key was taken away.
+fn taken(number: u64) -> KeyRecord {
+    KeyRecord {
+        number,
+        epoch: 1,
+        keys: Keys::new(),
+    }
 }
 
 #[test]
@@ -20,7 +33,7 @@ fn a_change_goes_to_the_bucket_and_comes_back_as_known() {
     let mut sync = KeySync::default();
     let accepted = keys(KeyState::Accepted, "a");
     assert_eq!(sync.files_changed(&id(1), accepted.clone()), None);
-    let acts = sync.all_told(true);
+    let acts = sync.all_told(Joins::Again);
     let put = Act::Put {
         id: id(1),
         record: record(1, accepted.clone()),
@@ -36,19 +49,19 @@ fn a_change_goes_to_the_bucket_and_comes_back_as_known() {
     let act = sync.files_changed(&id(1), Keys::new());
     let put = Act::Put {
         id: id(1),
-        record: record(2, Keys::new()),
+        record: taken(2),
         revision: 5,
     };
     assert_eq!(act, Some(put));
     assert_eq!(sync.put_ended(&id(1), Put::Done(6)), None);
-    assert_eq!(sync.entry(&id(1), record(2, Keys::new()), 6), Ok(None));
+    assert_eq!(sync.entry(&id(1), taken(2), 6), Ok(None));
     assert_eq!(sync.count(), 0);
 }
 
 #[test]
 fn the_bucket_decides_between_two() {
     let mut sync = KeySync::default();
-    sync.all_told(true);
+    sync.all_told(Joins::Again);
     let (ours, theirs) = (keys(KeyState::Pending, "a"), keys(KeyState::Pending, "b"));
     assert!(sync.files_changed(&id(1), ours).is_some());
     assert_eq!(sync.entry(&id(1), record(1, theirs.clone()), 3), Ok(None));
@@ -67,7 +80,7 @@ fn what_was_deleted_does_not_come_back() {
     sync.files_changed(&id(1), keys(KeyState::Accepted, "a"));
     sync.files_changed(&id(2), keys(KeyState::Accepted, "b"));
     sync.entry(&id(1), record(4, Keys::new()), 9).unwrap();
-    let acts = sync.all_told(false);
+    let acts = sync.all_told(Joins::New);
     let gone = Act::Write {
         id: id(1),
         keys: Keys::new(),
@@ -82,10 +95,84 @@ fn what_was_deleted_does_not_come_back() {
     assert_eq!(acts.len(), 3);
 }
 
+/// Changes of the files without a connection, also over a restart of the role.
+#[test]
+fn what_is_changed_meanwhile_counts_unless_others_were_faster() {
+    let accepted = keys(KeyState::Accepted, "a");
+    let mut sync = KeySync::default();
+    for n in 1..4 {
+        sync.files_changed(&id(n), accepted.clone());
+    }
+    sync.all_told(Joins::Again);
+    for n in 1..4 {
+        sync.put_ended(&id(n), Put::Done(n as u64));
+    }
+    let base = sync.take_base().unwrap().clone();
+    assert_eq!(sync.take_base(), None);
+    let mut sync = KeySync::with_base(base);
+    // The first was deleted here, the second here and rejected elsewhere, the third elsewhere; the fourth is new.
+    let rejected = keys(KeyState::Rejected, "a");
+    sync.files_changed(&id(3), accepted.clone());
+    sync.files_changed(&id(4), accepted.clone());
+    sync.entry(&id(1), record(1, accepted.clone()), 1).unwrap();
+    sync.entry(&id(2), record(2, rejected.clone()), 7).unwrap();
+    sync.entry(&id(3), record(2, Keys::new()), 8).unwrap();
+    let put = |n, record: KeyRecord, revision| Act::Put {
+        id: id(n),
+        record,
+        revision,
+    };
+    let write = |n, keys: &Keys| Act::Write {
+        id: id(n),
+        keys: keys.clone(),
+    };
+    assert_eq!(
+        sync.all_told(Joins::Again),
+        [
+            put(1, taken(2), 1),
+            write(2, &rejected),
+            write(3, &Keys::new()),
+            put(4, record(1, accepted.clone()), 0)
+        ]
+    );
+}
+
+#[test]
+fn removed_entries_are_written_again() {
+    let base = Base {
+        revision: 5,
+        number: 2,
+    };
+    // Of a minion that is accepted, and of one that was deleted.
+    let base = [(id(1), base), (id(2), base)].into();
+    let mut sync = KeySync::with_base(base);
+    let accepted = keys(KeyState::Accepted, "a");
+    sync.files_changed(&id(1), accepted.clone());
+    let acts = sync.all_told(Joins::Again);
+    let put = |n, keys: &Keys| Act::Put {
+        id: id(n),
+        record: record(3, keys.clone()),
+        revision: 0,
+    };
+    assert_eq!(acts, [put(1, &accepted), put(2, &Keys::new())]);
+    // Neither can an old one be put in their place.
+    let mut sync = KeySync::with_base(
+        [(
+            id(1),
+            Base {
+                revision: 5,
+                number: 2,
+            },
+        )]
+        .into(),
+    );
+    assert_eq!(sync.entry(&id(1), record(1, accepted), 9), Err(2));
+}
+
 #[test]
 fn old_records_cannot_be_put_back() {
     let mut sync = KeySync::default();
-    sync.all_told(true);
+    sync.all_told(Joins::Again);
     let accepted = keys(KeyState::Accepted, "a");
     assert!(
         sync.entry(&id(1), record(2, accepted.clone()), 4)
@@ -98,6 +185,42 @@ fn old_records_cannot_be_put_back() {
             .is_some()
     );
     assert_eq!(sync.entry(&id(1), record(2, accepted), 6), Err(3));
+}
+
+#[test]
+fn what_others_write_is_replaced() {
+    let mut sync = KeySync::default();
+    let accepted = keys(KeyState::Accepted, "a");
+    sync.files_changed(&id(1), accepted.clone());
+    sync.all_told(Joins::Again);
+    sync.put_ended(&id(1), Put::Done(1));
+    let put = |record: KeyRecord, revision| Act::Put {
+        id: id(1),
+        record,
+        revision,
+    };
+    let again = |number| record(number, accepted.clone());
+    assert_eq!(sync.foreign(&id(1), 2), Some(put(again(2), 2)));
+    sync.put_ended(&id(1), Put::Done(3));
+    // It does not stand in the way of a change, nor of one that was made without a connection.
+    assert_eq!(sync.foreign(&id(1), 4), Some(put(again(3), 4)));
+    assert_eq!(sync.files_changed(&id(1), Keys::new()), None);
+    assert_eq!(sync.put_ended(&id(1), Put::Done(5)), Some(put(taken(4), 5)));
+    sync.put_ended(&id(1), Put::Done(6));
+    let base = sync.take_base().unwrap().clone();
+    let mut sync = KeySync::with_base(base);
+    sync.foreign(&id(1), 9);
+    let nothing = record(5, Keys::new());
+    assert_eq!(sync.all_told(Joins::Again), [put(nothing, 9)]);
+    // An entry of the same number as another one before, from a write that lost.
+    let mut sync = KeySync::default();
+    sync.all_told(Joins::Again);
+    sync.entry(&id(1), record(3, accepted.clone()), 3).unwrap();
+    assert_eq!(sync.entry(&id(1), record(3, Keys::new()), 4), Err(3));
+    // Of minions that nobody knows, there is nothing to replace it by.
+    assert_eq!(sync.foreign(&id(2), 5), None);
+    let accepts = sync.files_changed(&id(2), accepted);
+    assert!(matches!(accepts, Some(Act::Put { revision: 5, .. })));
 }
 
 /// A bucket as JetStream has it, with watches that are in order but late.
@@ -128,6 +251,8 @@ struct Master {
     /// Answers on their way.
     answers: VecDeque<(MinionId, Put)>,
     is_up: bool,
+    was_up: bool,
+    stored: BTreeMap<MinionId, Base>,
 }
 
 impl Master {
@@ -187,9 +312,10 @@ fn play(seed: u64) {
             watch: VecDeque::new(),
             answers: VecDeque::new(),
             is_up: false,
+            was_up: false,
+            stored: BTreeMap::new(),
         })
         .collect();
-    // Texts that were deleted while everybody was connected and at rest.
     let steps = 60;
     for step in 0..steps + 400 {
         let quiet = step >= steps;
@@ -220,7 +346,11 @@ fn play(seed: u64) {
                     let act = master.sync.entry(id, record.clone(), *revision).unwrap();
                     assert_eq!(act, None);
                 }
-                let acts = master.sync.all_told(bucket.revision == 0);
+                let joins = match (bucket.revision, std::mem::replace(&mut master.was_up, true)) {
+                    (1.., false) => Joins::New,
+                    _ => Joins::Again,
+                };
+                let acts = master.sync.all_told(joins);
                 news = master.act(acts, &mut bucket, &mut random);
             }
             3 => {
@@ -232,6 +362,16 @@ fn play(seed: u64) {
                 master.watch.clear();
                 master.answers.clear();
                 master.sync.down();
+                if random.below(2) == 0 {
+                    // The role begins anew, perhaps with a base that is not the newest.
+                    if random.below(2) == 0 {
+                        master.stored = master.sync.base.clone();
+                    }
+                    master.sync = KeySync::with_base(master.stored.clone());
+                    for (id, keys) in &master.files {
+                        assert_eq!(master.sync.files_changed(id, keys.clone()), None);
+                    }
+                }
             }
             _ => {
                 let id = id(random.below(IDS) as usize);

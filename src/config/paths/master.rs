@@ -197,6 +197,11 @@ impl MasterConfig {
         self.cachedir.join("cluster")
     }
 
+    /// How often the accepted key of a minion was taken away in a cluster, one file for each minion where it was.
+    pub fn cluster_epochs(&self) -> PathBuf {
+        self.cluster_dir().join("epochs")
+    }
+
     /// Where orchestrations are paused, one file per job.
     pub fn state_pause(&self) -> PathBuf {
         self.cachedir.join("state_pause")

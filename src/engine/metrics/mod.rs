@@ -7,6 +7,7 @@
 //! On failure only those who read metrics are affected. A port already in use is a warning.
 
 mod arena;
+mod cluster;
 mod collective;
 mod fleet;
 mod record;

@@ -50,6 +50,9 @@ pub fn render(records: &[Map], fleet: &Figures, config: &MasterConfig) -> String
     if let Some(gateway) = of(records, "gateway-sysinspect") {
         self::gateway(&mut text, gateway);
     }
+    if let Some(cluster) = of(records, "cluster") {
+        super::cluster::render(&mut text, cluster);
+    }
     if let Some(gateway) = of(records, "gateway-arena") {
         super::arena::render(&mut text, gateway);
     }

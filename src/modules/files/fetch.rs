@@ -235,7 +235,7 @@ impl FileClient {
         let mut is_first = true;
         loop {
             load.set("loc", sink.at);
-            let chunk = Chunk::parse(self.request(&load)?, dest)?;
+            let chunk = Chunk::parse(self.request(&load)?, &load, dest)?;
             if let Some(known) = sink.write(&chunk)? {
                 return Ok(known);
             }
@@ -260,7 +260,8 @@ struct Chunk {
 }
 
 impl Chunk {
-    fn parse(answer: Value, dest: &Path) -> Result<Chunk> {
+    /// The answer to `load`.
+    fn parse(answer: Value, load: &Map, dest: &Path) -> Result<Chunk> {
         let invalid = || FileError::Answer(format!("a chunk of {}", dest.display()));
         let mut answer = answer.into_map().ok_or_else(invalid)?;
         let data = match answer.remove("data") {
@@ -269,6 +270,9 @@ impl Chunk {
             _ => return Err(invalid()),
         };
         let is_packed = !data.is_empty() && answer.get("gzip").is_some_and(Value::truthy);
+        if is_packed && !load.contains("gzip") {
+            return Err(invalid());
+        }
         Ok(Chunk {
             data: match is_packed {
                 true => unpack(&data).map_err(|e| FileError::Io(dest.to_owned(), e))?,
@@ -302,61 +306,52 @@ impl Sink<'_> {
 
 /// Fetches chunks of `size` bytes with [`AT_ONCE`] requests under way, so that neither the network nor the master waits for this
 /// end. `None` if a chunk has another size: the caller goes on from there.
+///
+/// Each has a thread and a connection of its own. At the end of the file, nobody waits for a request that is past it.
 fn fetch_at_once(
     link: &Link,
     load: &Map,
     size: usize,
     sink: &mut Sink<'_>,
 ) -> Result<Option<bool>> {
-    let Ok(links) = (1..AT_ONCE)
-        .map(|_| link.beside())
-        .collect::<io::Result<Vec<_>>>()
-    else {
-        return Ok(None);
-    };
-    let links: Vec<&Link> = std::iter::once(link).chain(&links).collect();
-    let (size, dest) = (size as u64, sink.dest);
-    let stride = size * links.len() as u64;
-    std::thread::scope(|scope| {
-        let mut lanes = Vec::with_capacity(links.len());
-        let first = (0..).map(|n| sink.at + n * size);
-        for (link, mut at) in links.into_iter().zip(first) {
-            // A chunk waits with its thread until it is its turn, so that no more of them are in memory.
-            let (to, lane) = std::sync::mpsc::sync_channel(0);
-            let mut load = load.clone();
-            let fetch = move || loop {
-                load.set("loc", at);
-                let answer = link.call(&load).map_err(FileError::Link);
-                let chunk = answer.and_then(|answer| Chunk::parse(answer, dest));
-                let goes_on = |chunk: &Chunk| chunk.data.len() as u64 == size && !chunk.is_last;
-                let is_over = !chunk.as_ref().is_ok_and(goes_on);
-                if to.send(chunk).is_err() || is_over {
-                    return;
-                }
-                at += stride;
-            };
-            if std::thread::Builder::new()
-                .spawn_scoped(scope, fetch)
-                .is_err()
-            {
-                return Ok(None);
+    let (size, mut lanes) = (size as u64, Vec::with_capacity(AT_ONCE));
+    for n in 0..AT_ONCE as u64 {
+        let Ok(link) = link.beside() else {
+            return Ok(None);
+        };
+        // A chunk waits with its thread until it is its turn, so that no more of them are in memory.
+        let (to, lane) = std::sync::mpsc::sync_channel(0);
+        let (mut load, mut at) = (load.clone(), sink.at + n * size);
+        let dest = sink.dest.to_owned();
+        let fetch = move || loop {
+            load.set("loc", at);
+            let answer = link.call(&load).map_err(FileError::Link);
+            let chunk = answer.and_then(|answer| Chunk::parse(answer, &load, &dest));
+            let goes_on = |chunk: &Chunk| chunk.data.len() as u64 == size && !chunk.is_last;
+            let is_over = !chunk.as_ref().is_ok_and(goes_on);
+            if to.send(chunk).is_err() || is_over {
+                return;
             }
-            lanes.push(lane);
+            at += AT_ONCE as u64 * size;
+        };
+        if std::thread::Builder::new().spawn(fetch).is_err() {
+            return Ok(None);
         }
-        for lane in lanes.iter().cycle() {
-            let Ok(chunk) = lane.recv() else {
-                break;
-            };
-            let chunk = chunk?;
-            if let Some(known) = sink.write(&chunk)? {
-                return Ok(Some(known));
-            }
-            if chunk.data.len() as u64 != size {
-                break;
-            }
+        lanes.push(lane);
+    }
+    for lane in lanes.iter().cycle() {
+        let Ok(chunk) = lane.recv() else {
+            break;
+        };
+        let chunk = chunk?;
+        if let Some(known) = sink.write(&chunk)? {
+            return Ok(Some(known));
         }
-        Ok(None)
-    })
+        if chunk.data.len() as u64 != size {
+            break;
+        }
+    }
+    Ok(None)
 }
 
 /// A file that is being fetched, beside its place; removed unless it gets there. Nobody can foretell its name, and it
@@ -397,8 +392,12 @@ impl Drop for PartFile {
 
 fn unpack(data: &[u8]) -> io::Result<Vec<u8>> {
     let mut out = Vec::new();
-    GzDecoder::new(data).take(MAX_CHUNK).read_to_end(&mut out)?;
-    Ok(out)
+    let most = MAX_CHUNK + 1;
+    GzDecoder::new(data).take(most).read_to_end(&mut out)?;
+    match out.len() as u64 > MAX_CHUNK {
+        true => Err(io::Error::other("an unpacked chunk is too large")),
+        false => Ok(out),
+    }
 }
 
 /// Creates a cache directory, accessible only to this user. A file in its place is an outdated copy and is removed.

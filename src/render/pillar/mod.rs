@@ -379,10 +379,12 @@ impl<'a> Compilation<'a> {
         Ok(pillar)
     }
 
-    /// The options as `pillar_opts` shows them to minions.
+    /// The options as `pillar_opts` shows them to minions, without those that are keys to the master itself.
     fn master_opts(&self) -> Map {
         let mut opts = (*self.master.context.opts).clone();
-        opts.remove("grains");
+        for hidden in ["grains", "cluster", "cluster_secret", "sharedsecret"] {
+            opts.remove(hidden);
+        }
         opts.set("saltversion", salt_version(self.options().salt_series));
         opts
     }

@@ -1,8 +1,9 @@
 //! Session keys of a cluster: every master derives the same key, so that a minion can go from one to another without a
 //! sign-in, and none has to be stored or sent.
 //!
-//! A key depends on the cluster's secret, the id, the accepted RSA key of that id, and the period of time. So it ends with the
-//! key: a deleted minion has none, and one that is accepted with another key has another.
+//! A key depends on the cluster's secret, the id, the accepted RSA key of that id, how often an accepted key was taken away from
+//! it (the file `cachedir/cluster/epochs/<id>`, written by the role `cluster`), and the period of time. So it ends with the
+//! key: a deleted minion has none, and one that is accepted again has another.
 
 use super::LocalKeys;
 use crate::keys::{KeyState, KeyStore, Version};
@@ -12,14 +13,24 @@ use halite_crypto::{CipherKind, ClusterSecret, KeyString};
 use halite_sys::time::unix_now;
 use halite_wire::ids::MinionId;
 use std::io;
+use std::path::{Path, PathBuf};
 
 /// Derived session keys.
 pub struct ClusterSessions {
     /// Or why it cannot be read.
     secret: Result<ClusterSecret, String>,
     keys: LocalKeys,
+    epochs: PathBuf,
     /// Seconds.
     lifetime: u64,
+}
+
+/// How often the accepted key of `id` was taken away, by the files in `epochs`.
+pub fn epoch(epochs: &Path, id: &MinionId) -> u64 {
+    let text = std::fs::read_to_string(epochs.join(id.as_str()));
+    text.ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(0)
 }
 
 impl ClusterSessions {
@@ -27,11 +38,13 @@ impl ClusterSessions {
     pub fn new(
         secret: Result<ClusterSecret, String>,
         keys: LocalKeys,
+        epochs: PathBuf,
         lifetime: u64,
     ) -> ClusterSessions {
         ClusterSessions {
             secret,
             keys,
+            epochs,
             lifetime: lifetime.max(1),
         }
     }
@@ -50,10 +63,12 @@ impl ClusterSessions {
             .as_ref()
             .map_err(|why| io::Error::other(why.clone()))?;
         let period = self.period(id, unix_now()).to_be_bytes();
+        let epoch = epoch(&self.epochs, id).to_be_bytes();
         let parts = [
             kind.enc().as_bytes(),
             id.as_str().as_bytes(),
             owner.as_bytes(),
+            &epoch,
             &period,
         ];
         Ok(secret.key("session", &parts))
@@ -78,7 +93,12 @@ impl SessionStore for ClusterSessions {
 
     fn version(&self, _: CipherKind, id: &MinionId) -> Option<Version> {
         let (seconds, nanoseconds, inode) = self.keys.version(KeyState::Accepted, id)?;
-        Some((seconds, nanoseconds, inode ^ self.period(id, unix_now())))
+        let epoch = epoch(&self.epochs, id).rotate_left(32);
+        Some((
+            seconds,
+            nanoseconds,
+            inode ^ epoch ^ self.period(id, unix_now()),
+        ))
     }
 
     /// # Errors
@@ -107,10 +127,15 @@ mod tests {
     const KIND: CipherKind = CipherKind::Gcm;
 
     fn store(dir: &std::path::Path, lifetime: u64) -> ClusterSessions {
-        let secret = ClusterSecret::new("0123456789abcdef0123456789abcdef");
+        let secret = ClusterSecret::new("0123456789abcdef0123456789abcdef", "c");
         let keys = LocalKeys::new(dir);
         keys.prepare().unwrap();
-        ClusterSessions::new(secret.map_err(|e| e.to_string()), keys, lifetime)
+        ClusterSessions::new(
+            secret.map_err(|e| e.to_string()),
+            keys,
+            dir.join("epochs"),
+            lifetime,
+        )
     }
 
     #[test]
@@ -134,6 +159,14 @@ mod tests {
         let before = one.version(KIND, &id);
         one.keys.put(KeyState::Accepted, &id, "key two").unwrap();
         assert_ne!(one.get(KIND, &id).unwrap(), Some(key.clone()));
+        assert_ne!(one.version(KIND, &id), before);
+        // Taken away, and accepted again.
+        one.keys.put(KeyState::Accepted, &id, "key one").unwrap();
+        assert_eq!(one.get(KIND, &id).unwrap(), Some(key.clone()));
+        let before = one.version(KIND, &id);
+        std::fs::create_dir(dirs[0].path().join("epochs")).unwrap();
+        std::fs::write(dirs[0].path().join("epochs/m1"), "1").unwrap();
+        assert_ne!(one.get(KIND, &id).unwrap(), Some(key));
         assert_ne!(one.version(KIND, &id), before);
         one.keys.delete(KeyState::Accepted, &id).unwrap();
         assert_eq!(one.get(KIND, &id).unwrap(), None);

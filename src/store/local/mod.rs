@@ -16,7 +16,7 @@ mod tokens;
 pub mod transfer;
 
 pub use banks::Bank;
-pub use cluster_sessions::ClusterSessions;
+pub use cluster_sessions::{ClusterSessions, epoch};
 pub use gateways::LocalGateways;
 pub use jobs::{BatchIndex, JobLog, StockLayout};
 pub use keys::LocalKeys;
@@ -47,7 +47,13 @@ pub(crate) fn open(config: &MasterConfig) -> Stores {
     let sessions: Arc<dyn SessionStore> = match config.cluster() {
         Some(cluster) => {
             let secret = cluster_secret(&cluster);
-            Arc::new(ClusterSessions::new(secret, key_files(config), lifetime))
+            let keys = key_files(config);
+            Arc::new(ClusterSessions::new(
+                secret,
+                keys,
+                config.cluster_epochs(),
+                lifetime,
+            ))
         }
         None => Arc::new(LocalSessions::new(
             &config.cachedir,
@@ -75,7 +81,7 @@ pub(crate) fn open(config: &MasterConfig) -> Stores {
 pub fn cluster_secret(cluster: &ClusterConfig) -> Result<ClusterSecret, String> {
     let text = cluster.secret().map_err(|e| format!("cluster_secret: {e}"));
     let text = Zeroizing::new(text?);
-    ClusterSecret::new(&text)
+    ClusterSecret::new(&text, &cluster.id)
         .map_err(|_| format!("cluster_secret has fewer than {SHORTEST_SECRET} characters"))
 }
 

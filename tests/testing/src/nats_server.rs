@@ -86,6 +86,18 @@ impl NatsServer {
         }
     }
 
+    /// Kills it, removes all that it has stored below its directory, and starts it again.
+    pub fn lose_data(&mut self) {
+        self.kill();
+        for entry in std::fs::read_dir(self.dir.path()).expect("its directory can be read") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                std::fs::remove_dir_all(path).expect("a directory can be removed");
+            }
+        }
+        self.restart();
+    }
+
     /// `127.0.0.1:port`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)

@@ -1,0 +1,119 @@
+//! What a master remembers of its cluster over restarts: `cachedir/cluster/member`.
+
+use crate::sync::Base;
+use halite_sys::daemon::{make_dir, write_atomic};
+use halite_sys::safe_open::read_finite;
+use halite_wire::budget::Budget;
+use halite_wire::ids::MinionId;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+/// Largest file, in bytes: some 60 for each minion.
+const LARGEST: u64 = 256 << 20;
+
+/// The content of the file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// `cluster_id`.
+    pub cluster: String,
+    /// Which bucket it was: random, chosen when it was filled.
+    pub bucket: String,
+    /// The highest number of a key of publications.
+    pub publication: u64,
+    /// What files and bucket had when they were last the same.
+    pub base: BTreeMap<MinionId, Base>,
+}
+
+impl Memory {
+    /// Reads it; `None` if this master has not been a member.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged.
+    pub fn read(path: &Path) -> io::Result<Option<Memory>> {
+        let bytes = match read_finite(path, LARGEST) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        let map = msgpack::decode_load(&bytes, Budget::of(bytes.len())).ok();
+        match map.as_ref().and_then(parse) {
+            Some(memory) => Ok(Some(memory)),
+            None => Err(io::Error::other(format!("{} is damaged", path.display()))),
+        }
+    }
+
+    /// Stores it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        let base: Map = self
+            .base
+            .iter()
+            .map(|(id, base)| {
+                let pair = vec![Value::from(base.revision), base.number.into()];
+                (id.as_str(), Value::Array(pair))
+            })
+            .collect();
+        let map = halite_wire::map! {
+            "cluster" => self.cluster.as_str(), "bucket" => self.bucket.as_str(),
+            "publication" => self.publication, "base" => base,
+        };
+        make_dir(path.parent().unwrap_or(Path::new("/")), 0o700)?;
+        write_atomic(path, &msgpack::encode_map(&map, Profile::Local), 0o600)
+    }
+}
+
+fn parse(map: &Map) -> Option<Memory> {
+    let number = |value: &Value| u64::try_from(value.as_int()?).ok();
+    let mut base = BTreeMap::new();
+    for (id, pair) in map.get("base")?.as_map()?.iter() {
+        let [revision, of_record] = pair.as_array()? else {
+            return None;
+        };
+        let both = Base {
+            revision: number(revision)?,
+            number: number(of_record)?,
+        };
+        base.insert(id.as_str()?.parse().ok()?, both);
+    }
+    Some(Memory {
+        cluster: map.str("cluster")?.to_owned(),
+        bucket: map.str("bucket")?.to_owned(),
+        publication: number(map.get("publication")?)?,
+        base,
+    })
+}
+
+/// Its place.
+pub fn path(cluster_dir: &Path) -> PathBuf {
+    cluster_dir.join("member")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = path(&dir.path().join("cluster"));
+        assert_eq!(Memory::read(&path).unwrap(), None);
+        let base = Base {
+            revision: 7,
+            number: 3,
+        };
+        let memory = Memory {
+            cluster: "prod".into(),
+            bucket: "b".into(),
+            publication: 9,
+            base: [("m1".parse().unwrap(), base)].into(),
+        };
+        memory.write(&path).unwrap();
+        assert_eq!(Memory::read(&path).unwrap(), Some(memory));
+        std::fs::write(&path, "x").unwrap();
+        assert!(Memory::read(&path).is_err());
+    }
+}
