@@ -11,17 +11,19 @@
 //! connection, unless another master was faster. If all data of NATS is lost, no master fills the new bucket by
 //! itself, since a deleted key could come back: the log says what to do.
 
+mod membership;
+
 use crate::key_files::KeyFiles;
 use crate::link::{self, Link, LinkEvent};
 use crate::memory::{self, Memory};
 use crate::record::{
     KeyRecord, Keys, META, Meta, PUBLICATION, PublicationKey, Sealer, id_of, name_of,
 };
-use crate::sync::{Act, Joins, KeySync, Put};
+use crate::sync::{Act, KeySync, Put};
 use crossbeam_channel::Receiver;
 use halite_config::{ClusterConfig, MasterConfig, SaltSeries};
 use halite_crypto::noise::fingerprint;
-use halite_crypto::{ClusterSecret, KeyString, fill_random, random_hex};
+use halite_crypto::{ClusterSecret, KeyString, fill_random};
 use halite_master::events::Bus;
 use halite_master::roles::{Roles, exit_if_oversized};
 use halite_master::score::Score;
@@ -318,22 +320,6 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
-    /// The entry that says what the bucket is must not change: it is written again.
-    fn check_meta(&mut self, value: &[u8], revision: u64) {
-        let Some((meta, known)) = &mut self.meta else {
-            return;
-        };
-        if revision <= *known {
-            return;
-        }
-        *known = revision;
-        if self.sealer.open_meta(value).as_ref() != Some(meta) {
-            let sealed = self.sealer.seal_meta(meta);
-            self.link.put(META.to_owned(), sealed, revision);
-            self.stranger(META);
-        }
-    }
-
     /// The key of publications in the bucket is not one of a master, or an old one: a new one follows.
     fn foreign_publication(&mut self, revision: u64) {
         self.stranger(PUBLICATION);
@@ -356,138 +342,6 @@ impl<'a> Cluster<'a> {
                 "cluster: {name:.100?} in the bucket was not written by a master of this cluster, or is an old value (times: \
                  {times}); it is ignored. Do all masters have the same cluster_secret, and who else can write to NATS?"
             );
-        }
-    }
-
-    /// All entries are known now.
-    fn join(&mut self) -> Result<(), ExitError> {
-        let found = self.early.iter().find(|entry| entry.name == META);
-        let revision = found.map_or(0, |entry| entry.revision);
-        let is_there = found.is_some_and(|entry| !entry.value.is_empty());
-        let meta = found.and_then(|entry| self.sealer.open_meta(&entry.value));
-        let known = Some(self.memory.bucket.clone()).filter(|bucket| !bucket.is_empty());
-        let joins = match (&meta, known) {
-            (Some(meta), _) if meta.master_key != self.own_key() => {
-                let file = self.config.master_pub();
-                return self.refuse(format!(
-                    "{} is not the key of the masters of {}: copy master.pem and master.pub of one of them, and start this master again",
-                    file.display(),
-                    self.id
-                ));
-            }
-            (Some(meta), Some(known)) if meta.mark == known => Joins::Again,
-            (Some(_), Some(_)) => {
-                let file = self.memory_file.display();
-                return self.refuse(format!(
-                    "the bucket of {} is not the one that this master was a member of; to join it as a new master, remove {file} and \
-                     start this master again",
-                    self.id
-                ));
-            }
-            (Some(_), None) => Joins::New,
-            (None, Some(_)) if self.memory.cluster != self.id => {
-                let file = self.memory_file.display();
-                return self.refuse(format!(
-                    "this master was a member of {}, but cluster_id is {}; set it back or, to begin a new cluster, remove {file} and \
-                     start this master again",
-                    self.memory.cluster, self.id
-                ));
-            }
-            (None, Some(_)) => {
-                let file = self.memory_file.display();
-                return self.refuse(format!(
-                    "the bucket of {} does not say what it is, but this master was a member: the data of the NATS servers is lost. Keys \
-                     that were deleted while this master was away would come back. Stop all masters; remove {file} on the one whose \
-                     keys are right, and start it first",
-                    self.id
-                ));
-            }
-            (None, None) if is_there => {
-                return self.refuse(format!(
-                    "what is in the bucket of {} cannot be read: its masters have another cluster_secret. Start this master again with \
-                     theirs",
-                    self.id
-                ));
-            }
-            (None, None) => {
-                // Only one master can be the first.
-                let meta = Meta {
-                    mark: random_hex(16),
-                    master_key: self.own_key(),
-                };
-                self.membership = Membership::Founding;
-                let sealed = self.sealer.seal_meta(&meta);
-                self.link.put(META.to_owned(), sealed, revision);
-                self.meta = Some((meta, revision));
-                return Ok(());
-            }
-        };
-        self.meta = meta.map(|meta| (meta, revision));
-        self.become_member(joins)
-    }
-
-    /// After another master was faster: joins it as soon as its entry is here.
-    fn join_late(&mut self) -> Result<(), ExitError> {
-        let is_late = self.all_told && self.membership == Membership::Unknown;
-        match is_late && self.early.iter().any(|entry| entry.name == META) {
-            true => self.join(),
-            false => Ok(()),
-        }
-    }
-
-    fn refuse(&mut self, why: String) -> Result<(), ExitError> {
-        self.membership = Membership::Refused;
-        self.early.clear();
-        log::error!("cluster: {why}. Until then it takes no part");
-        Ok(())
-    }
-
-    fn become_member(&mut self, joins: Joins) -> Result<(), ExitError> {
-        let Some((meta, _)) = &self.meta else {
-            return Ok(());
-        };
-        self.sealer.set_mark(&meta.mark);
-        if self.memory.bucket != meta.mark {
-            self.sync.drop_base();
-            self.publication = None;
-            self.memory = Memory {
-                cluster: self.id.to_owned(),
-                bucket: meta.mark.clone(),
-                ..Memory::default()
-            };
-            self.memory.write(&self.memory_file)?;
-        }
-        self.membership = Membership::Member;
-        for entry in std::mem::take(&mut self.early) {
-            self.entry(&entry.name, &entry.value, entry.revision)?;
-        }
-        let acts = self.sync.all_told(joins);
-        self.act(acts)?;
-        if self.publication.is_none() {
-            self.replace_publication();
-        }
-        log::info!("cluster: member of {}", self.id);
-        Ok(())
-    }
-
-    /// How the attempt to be the first master of a bucket has ended.
-    fn founded(&mut self, how: Put) -> Result<(), ExitError> {
-        if self.membership != Membership::Founding {
-            return Ok(());
-        }
-        match how {
-            Put::Done(revision) => {
-                if let Some((_, known)) = &mut self.meta {
-                    *known = revision;
-                }
-                self.become_member(Joins::Again)
-            }
-            // The entry of the one that was faster is here, or will be: as if it had been found.
-            Put::Conflict | Put::Unknown => {
-                self.meta = None;
-                self.membership = Membership::Unknown;
-                self.join_late()
-            }
         }
     }
 
