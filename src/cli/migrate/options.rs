@@ -140,7 +140,7 @@ mod tests {
         let found = report(
             Role::Master,
             "user: root\nworker_thread: 9\nmax_minions: 5\nengines:\n  - slack: {}\ntransport: zeromq\n\
-             cluster_pool_port: 4520\nmy_thing: 1\nredis.host: h\nrest_cherrypy: {port: 1}\n",
+             con_cache: true\nmy_thing: 1\nredis.host: h\nrest_cherrypy: {port: 1}\n",
         );
         let expected = [
             ("user", 1, Verdict::Supported),
@@ -148,7 +148,7 @@ mod tests {
             ("max_minions", 3, Verdict::Different),
             ("engines", 4, Verdict::NeedsAction),
             ("transport", 6, Verdict::Supported),
-            ("cluster_pool_port", 7, Verdict::Ignored),
+            ("con_cache", 7, Verdict::Ignored),
             ("my_thing", 8, Verdict::Unknown),
             ("redis.host", 9, Verdict::Supported),
             ("rest_cherrypy", 10, Verdict::NeedsAction),
