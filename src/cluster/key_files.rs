@@ -17,6 +17,8 @@ pub struct KeyFiles {
     lists: Vec<IdList>,
     versions: BTreeMap<(KeyState, MinionId), Version>,
     looked: Option<Instant>,
+    /// Minions whose files were written here: what becomes of these must be seen even if it is undone at once.
+    written: BTreeSet<MinionId>,
 }
 
 impl KeyFiles {
@@ -27,6 +29,7 @@ impl KeyFiles {
             lists: vec![IdList::default(); KeyState::ALL.len()],
             versions: BTreeMap::new(),
             looked: None,
+            written: BTreeSet::new(),
         }
     }
 
@@ -35,7 +38,7 @@ impl KeyFiles {
     /// # Errors
     /// The keys cannot be read.
     pub fn changes(&mut self) -> io::Result<Vec<(MinionId, Keys)>> {
-        let mut ids = BTreeSet::new();
+        let mut ids = std::mem::take(&mut self.written);
         for (known, state) in self.lists.iter_mut().zip(KeyState::ALL) {
             let list = self.store.list(state)?;
             if Arc::ptr_eq(&list, known) {
@@ -82,10 +85,11 @@ impl KeyFiles {
     /// # Errors
     /// The keys cannot be read or written.
     pub fn write(
-        &self,
+        &mut self,
         id: &MinionId,
         keys: &Keys,
     ) -> io::Result<Option<(Option<KeyState>, Option<KeyState>)>> {
+        self.written.insert(id.clone());
         let _lock = self.store.lock(id)?;
         let stored = read(&*self.store, id)?;
         // Nobody may see a moment without a key in between.
@@ -143,7 +147,12 @@ mod tests {
             Some((Some(KeyState::Pending), Some(KeyState::Accepted)))
         );
         assert_eq!(files.write(&id, &accepted).unwrap(), None);
-        assert_eq!(files.changes().unwrap(), [(id.clone(), accepted)]);
+        assert_eq!(files.changes().unwrap(), [(id.clone(), accepted.clone())]);
+        // Deleted here before anybody has looked.
+        let other: MinionId = "m2".parse().unwrap();
+        files.write(&other, &accepted).unwrap();
+        store.delete(KeyState::Accepted, &other).unwrap();
+        assert_eq!(files.changes().unwrap(), [(other, Keys::new())]);
         let changed = files.write(&id, &Keys::new()).unwrap();
         assert_eq!(changed, Some((Some(KeyState::Accepted), None)));
         assert_eq!(files.changes().unwrap(), [(id.clone(), Keys::new())]);
