@@ -8,7 +8,7 @@ use testing::cluster::{Cluster, keys, state};
 use testing::{Master, Minion, wait_until};
 
 fn answers(master: &Master, id: &str) -> bool {
-    let said = master.halite_cli().ask(&[id, "test.ping", "-t", "3"]);
+    let said = master.halite_cli().ask(&[id, "test.ping", "-t", "1"]);
     said.is_ok_and(|said| said.get(id) == Some(&json!(true)))
 }
 

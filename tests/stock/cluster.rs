@@ -30,7 +30,7 @@ fn stock_minions_move_without_a_sign_in() {
         let list = ids.join(",");
         let said = cluster.masters[n]
             .halite_cli()
-            .ask(&["-L", &list, "test.ping", "-t", "5"]);
+            .ask(&["-L", &list, "test.ping", "-t", "2"]);
         said.is_ok_and(|said| ids.iter().all(|id| said.get(*id) == Some(&json!(true))))
     };
     wait_until("all answer the first", || answer(0, &ids));

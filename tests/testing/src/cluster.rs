@@ -22,7 +22,7 @@ impl Cluster {
         let nats = NatsServer::start(&["--jetstream", "--store_dir", "jetstream"])?;
         let lines = format!(
             "cluster_id: test\ncluster_secret: 0123456789abcdef0123456789abcdef\n\
-             cluster: {{servers: ['{}'], replicas: 1}}\n{more}",
+             cluster: {{servers: ['{}'], replicas: 1}}\ngather_job_timeout: 1\n{more}",
             nats.address()
         );
         let first = Master::halite(&lines);
