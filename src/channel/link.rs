@@ -93,7 +93,7 @@ impl Link {
         self.0.is_some()
     }
 
-    /// Another link with the same keys, for requests at the same time. It is empty if this one has not been used yet.
+    /// Another link with the same keys, for requests at the same time.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -102,7 +102,11 @@ impl Link {
             return Ok(Link::default());
         };
         match &*lock(state) {
-            State::Closed { .. } => Ok(Link::default()),
+            State::Closed {
+                opts,
+                grains,
+                credentials,
+            } => Ok(Link::of_job(opts, grains, Some(credentials.clone()))),
             State::Open(channel) => {
                 let other = Channel::new(channel.session(), channel.stop().clone())?;
                 Ok(Link::over(other))

@@ -36,14 +36,7 @@ pub enum LinkEvent {
     /// Connected to this server. What is in the bucket follows.
     Up(String),
     /// An entry, at first one for each name, later as they are written.
-    Entry {
-        /// Its name.
-        name: String,
-        /// Its value.
-        value: Vec<u8>,
-        /// Its revision, which grows with every write to the bucket.
-        revision: u64,
-    },
+    Entry(Entry),
     /// All entries that were in the bucket have been told.
     AllTold,
     /// A write has ended.
@@ -52,16 +45,20 @@ pub enum LinkEvent {
     Down(String),
 }
 
-/// A write.
-struct Write {
-    name: String,
-    value: Vec<u8>,
-    revision: u64,
+/// An entry of the bucket, or one to be written.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: Vec<u8>,
+    /// Its revision, which grows with every write to the bucket; of one to be written, the revision that it replaces (0: none).
+    pub revision: u64,
 }
 
 /// The connection; dropping it ends its thread.
 pub struct Link {
-    writes: mpsc::Sender<Write>,
+    writes: mpsc::Sender<Entry>,
     closing: Arc<Closing>,
     thread: Option<JoinHandle<()>>,
 }
@@ -104,7 +101,7 @@ impl Link {
     /// Writes a value if its name has this revision (0: none). [`LinkEvent::PutEnded`] tells how it ended. `false` if
     /// too many writes wait.
     pub fn put(&self, name: String, value: Vec<u8>, revision: u64) -> bool {
-        let write = Write {
+        let write = Entry {
             name,
             value,
             revision,
@@ -133,7 +130,7 @@ struct Session {
 }
 
 impl Session {
-    fn run(&self, mut waiting: mpsc::Receiver<Write>) {
+    fn run(&self, mut waiting: mpsc::Receiver<Entry>) {
         let servers = &self.cluster.servers;
         let mut attempts = Attempts::default();
         while !self.closing.is_set.load(Ordering::Acquire) {
@@ -177,7 +174,7 @@ impl Session {
         self.events.send(event).map_err(|_| ())
     }
 
-    async fn connection(&self, server: &str, waiting: &mut mpsc::Receiver<Write>) -> Ended {
+    async fn connection(&self, server: &str, waiting: &mut mpsc::Receiver<Entry>) -> Ended {
         let gone = Arc::new(Notify::new());
         let connecting = self.options(&gone).connect(server);
         let client = tokio::select! {
@@ -244,7 +241,7 @@ impl Session {
         &self,
         client: &Client,
         server: &str,
-        waiting: &mut mpsc::Receiver<Write>,
+        waiting: &mut mpsc::Receiver<Entry>,
         was_up: &mut bool,
     ) -> Result<(), String> {
         let (store, is_empty) = self.open(client).await?;
@@ -274,7 +271,7 @@ impl Session {
                         None => return Err("the watch of the bucket has ended".to_owned()),
                     };
                     let is_last = entry.seen_current;
-                    let event = LinkEvent::Entry {
+                    let event = LinkEvent::Entry(Entry {
                         name: entry.key,
                         // No master removes entries: what someone has removed has the value of nobody.
                         value: match entry.operation {
@@ -282,7 +279,7 @@ impl Session {
                             Operation::Delete | Operation::Purge => Vec::new(),
                         },
                         revision: entry.revision,
-                    };
+                    });
                     if self.tell(event).is_err() {
                         return Ok(());
                     }
@@ -341,7 +338,7 @@ impl Session {
     }
 }
 
-async fn put(store: Store, write: Write) -> (String, Put) {
+async fn put(store: Store, write: Entry) -> (String, Put) {
     let done = store
         .update(&write.name, write.value.into(), write.revision)
         .await;

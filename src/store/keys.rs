@@ -1,5 +1,6 @@
 //! Keys of minions, each in one of four states.
 
+use halite_config::SaltSeries;
 use halite_crypto::clean_key;
 use halite_wire::ids::MinionId;
 use std::fmt;
@@ -53,6 +54,15 @@ impl KeyState {
 impl fmt::Display for KeyState {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+/// What an event `salt/key` says has happened, for 3008's word `act`: older series say what was done, not what the key is.
+pub fn event_act(series: SaltSeries, act: &str) -> &str {
+    match (series, act) {
+        (SaltSeries::S3006 | SaltSeries::S3007, "accepted") => "accept",
+        (SaltSeries::S3006 | SaltSeries::S3007, "rejected") => "reject",
+        (_, act) => act,
     }
 }
 

@@ -12,7 +12,7 @@ use halite_config::{BusFraming, MasterConfig, SaltSeries};
 use halite_crypto::{HashType, PublicKey, clean_key, finger};
 use halite_ipc::{Event, Framing, Publisher, StampStyle};
 use halite_store::Stores;
-use halite_store::keys::{KeyState, universal_newlines};
+use halite_store::keys::{KeyState, event_act, universal_newlines};
 use halite_target::Glob;
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
@@ -365,11 +365,7 @@ impl<'a> Keys<'a> {
         let KeyEventBus::Open(publisher) = &mut self.bus else {
             return;
         };
-        let act = match (self.config.salt_series, act) {
-            (SaltSeries::S3006 | SaltSeries::S3007, "accepted") => "accept",
-            (SaltSeries::S3006 | SaltSeries::S3007, "rejected") => "reject",
-            (_, act) => act,
-        };
+        let act = event_act(self.config.salt_series, act);
         let mut data: Map =
             halite_wire::map! {"result" => true, "act" => act, "id" => Value::from(id)};
         if let Some(key) = key {

@@ -108,7 +108,7 @@ impl Cluster<'_> {
         }
         self.membership = Membership::Member;
         for entry in std::mem::take(&mut self.early) {
-            self.entry(&entry.name, &entry.value, entry.revision)?;
+            self.entry(entry)?;
         }
         let acts = self.sync.all_told(joins);
         self.act(acts)?;

@@ -14,21 +14,21 @@
 mod membership;
 
 use crate::key_files::KeyFiles;
-use crate::link::{self, Link, LinkEvent};
+use crate::link::{self, Entry, Link, LinkEvent};
 use crate::memory::{self, Memory};
 use crate::record::{
     KeyRecord, Keys, META, Meta, PUBLICATION, PublicationKey, Sealer, id_of, name_of,
 };
 use crate::sync::{Act, KeySync, Put};
 use crossbeam_channel::Receiver;
-use halite_config::{ClusterConfig, MasterConfig, SaltSeries};
+use halite_config::{ClusterConfig, MasterConfig};
 use halite_crypto::noise::fingerprint;
 use halite_crypto::{ClusterSecret, KeyString, fill_random};
 use halite_master::events::Bus;
 use halite_master::roles::{Roles, exit_if_oversized};
 use halite_master::score::Score;
 use halite_store::Stores;
-use halite_store::keys::KeyState;
+use halite_store::keys::{KeyState, event_act};
 use halite_store::local::{self, cluster_secret};
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_sys::exit::ExitError;
@@ -94,13 +94,6 @@ enum Membership {
     Refused,
 }
 
-/// An entry of the bucket that was told before everything was.
-struct Early {
-    name: String,
-    value: Vec<u8>,
-    revision: u64,
-}
-
 struct Cluster<'a> {
     config: &'a MasterConfig,
     /// `cluster_id`.
@@ -116,7 +109,8 @@ struct Cluster<'a> {
     membership: Membership,
     memory: Memory,
     memory_file: PathBuf,
-    early: Vec<Early>,
+    /// Entries that were told before everything was.
+    early: Vec<Entry>,
     all_told: bool,
     /// The key of publications in the bucket and its revision.
     publication: Option<(PublicationKey, u64)>,
@@ -265,20 +259,12 @@ impl<'a> Cluster<'a> {
                 self.replacing = None;
                 self.sync.down();
             }
-            LinkEvent::Entry {
-                name,
-                value,
-                revision,
-            } => match self.membership {
+            LinkEvent::Entry(entry) => match self.membership {
                 Membership::Unknown | Membership::Founding => {
-                    self.early.push(Early {
-                        name,
-                        value,
-                        revision,
-                    });
+                    self.early.push(entry);
                     self.join_late()?;
                 }
-                Membership::Member => self.entry(&name, &value, revision)?,
+                Membership::Member => self.entry(entry)?,
                 Membership::Refused => {}
             },
             LinkEvent::AllTold => {
@@ -290,8 +276,14 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
-    fn entry(&mut self, name: &str, value: &[u8], revision: u64) -> Result<(), ExitError> {
-        match name {
+    fn entry(&mut self, entry: Entry) -> Result<(), ExitError> {
+        let Entry {
+            name,
+            value,
+            revision,
+        } = &entry;
+        let revision = *revision;
+        match name.as_str() {
             META => self.check_meta(value, revision),
             PUBLICATION => match self.sealer.open_publication(value) {
                 Some(key) => self.take_publication(key, revision)?,
@@ -398,11 +390,7 @@ impl<'a> Cluster<'a> {
         };
         let told = after.map_or("deleted", KeyState::name);
         log::info!(minion:% = id; "key of {id}: {told}, as in the rest of the cluster");
-        let act = match (self.config.salt_series, act) {
-            (SaltSeries::S3006 | SaltSeries::S3007, "accepted") => "accept",
-            (SaltSeries::S3006 | SaltSeries::S3007, "rejected") => "reject",
-            (_, act) => act,
-        };
+        let act = event_act(self.config.salt_series, act);
         let event = halite_wire::map! {"result" => true, "act" => act, "id" => Value::from(id)};
         self.bus.fire("salt/key", event);
         Ok(())

@@ -77,6 +77,8 @@ pub struct KeySync {
     base: BTreeMap<MinionId, Base>,
     /// Writes without an answer.
     pending: BTreeMap<MinionId, KeyRecord>,
+    /// Minions with a write whose end is not known.
+    uncertain: BTreeSet<MinionId>,
     /// Whether everything in the bucket is known.
     synced: bool,
     /// Whether the base has changed since [`KeySync::take_base`].
@@ -104,7 +106,8 @@ impl KeySync {
     }
 
     /// Whether everything in the bucket is known and nothing waits for an answer.
-    pub fn is_settled(&self) -> bool {
+    #[cfg(test)]
+    fn is_settled(&self) -> bool {
         self.synced && self.pending.is_empty()
     }
 
@@ -256,18 +259,16 @@ impl KeySync {
             }
             Put::Conflict => self.write(id),
             // The watch tells what became of it; `retry` repeats it otherwise.
-            Put::Unknown => None,
+            Put::Unknown => {
+                self.uncertain.insert(id.clone());
+                None
+            }
         }
     }
 
     /// Repeats writes whose end is not known.
     pub fn retry(&mut self) -> Vec<Act> {
-        let ids: BTreeSet<MinionId> = self
-            .files
-            .keys()
-            .chain(self.bucket.keys())
-            .cloned()
-            .collect();
+        let ids = std::mem::take(&mut self.uncertain);
         ids.iter().filter_map(|id| self.put(id)).collect()
     }
 
@@ -275,6 +276,7 @@ impl KeySync {
     pub fn down(&mut self) {
         self.synced = false;
         self.pending.clear();
+        self.uncertain.clear();
         self.bucket.clear();
     }
 
