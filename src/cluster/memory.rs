@@ -53,8 +53,8 @@ impl Memory {
             .base
             .iter()
             .map(|(id, base)| {
-                let pair = vec![Value::from(base.revision), base.number.into()];
-                (id.as_str(), Value::Array(pair))
+                let parts = [base.revision, base.number, base.epoch].map(Value::from);
+                (id.as_str(), Value::Array(parts.into()))
             })
             .collect();
         let map = halite_wire::map! {
@@ -69,15 +69,16 @@ impl Memory {
 fn parse(map: &Map) -> Option<Memory> {
     let number = |value: &Value| u64::try_from(value.as_int()?).ok();
     let mut base = BTreeMap::new();
-    for (id, pair) in map.get("base")?.as_map()?.iter() {
-        let [revision, of_record] = pair.as_array()? else {
+    for (id, parts) in map.get("base")?.as_map()?.iter() {
+        let [revision, of_record, epoch] = parts.as_array()? else {
             return None;
         };
-        let both = Base {
+        let of_id = Base {
             revision: number(revision)?,
             number: number(of_record)?,
+            epoch: number(epoch)?,
         };
-        base.insert(id.as_str()?.parse().ok()?, both);
+        base.insert(id.as_str()?.parse().ok()?, of_id);
     }
     Some(Memory {
         cluster: map.str("cluster")?.to_owned(),
@@ -104,6 +105,7 @@ mod tests {
         let base = Base {
             revision: 7,
             number: 3,
+            epoch: 1,
         };
         let memory = Memory {
             cluster: "prod".into(),

@@ -58,6 +58,8 @@ pub struct Base {
     pub revision: u64,
     /// The number of the record.
     pub number: u64,
+    /// Its epoch.
+    pub epoch: u64,
 }
 
 /// What the bucket has about a minion.
@@ -75,8 +77,8 @@ pub struct KeySync {
     bucket: BTreeMap<MinionId, InBucket>,
     files: BTreeMap<MinionId, Keys>,
     base: BTreeMap<MinionId, Base>,
-    /// Writes without an answer.
-    pending: BTreeMap<MinionId, KeyRecord>,
+    /// Writes without an answer, each with the revision that it replaces.
+    pending: BTreeMap<MinionId, (KeyRecord, u64)>,
     /// Minions with a write whose end is not known.
     uncertain: BTreeSet<MinionId>,
     /// Whether everything in the bucket is known.
@@ -172,6 +174,7 @@ impl KeySync {
         }
         known.revision = revision;
         known.record.number = known.record.number.max(base.number);
+        known.record.epoch = known.record.epoch.max(base.epoch);
         known.is_foreign = true;
         if !self.synced || self.pending.contains_key(id) {
             return None;
@@ -207,7 +210,8 @@ impl KeySync {
             // Someone has removed the entry: it is written again, with the next number.
             let record = KeyRecord {
                 number: base.number,
-                ..KeyRecord::default()
+                epoch: base.epoch,
+                keys: Keys::new(),
             };
             self.bucket.insert(
                 id.clone(),
@@ -240,7 +244,7 @@ impl KeySync {
 
     /// A write to the bucket has ended.
     pub fn put_ended(&mut self, id: &MinionId, how: Put) -> Option<Act> {
-        let record = self.pending.remove(id)?;
+        let (record, replaced) = self.pending.remove(id)?;
         match how {
             Put::Done(revision) => {
                 let known = self.bucket.entry(id.clone()).or_default();
@@ -257,7 +261,11 @@ impl KeySync {
                     false => self.put(id),
                 }
             }
-            Put::Conflict => self.write(id),
+            // Until the entry that was faster is here, nobody knows whether a master has written it.
+            Put::Conflict => {
+                let is_here = self.bucket.get(id).is_some_and(|k| k.revision > replaced);
+                is_here.then(|| self.write(id)).flatten()
+            }
             // The watch tells what became of it; `retry` repeats it otherwise.
             Put::Unknown => {
                 self.uncertain.insert(id.clone());
@@ -301,7 +309,8 @@ impl KeySync {
             epoch: known.record.epoch + u64::from(is_taken),
             keys,
         };
-        self.pending.insert(id.clone(), record.clone());
+        self.pending
+            .insert(id.clone(), (record.clone(), known.revision));
         Some(Act::Put {
             id: id.clone(),
             record,
@@ -343,6 +352,7 @@ impl KeySync {
         let base = Base {
             revision: known.revision,
             number: known.record.number,
+            epoch: known.record.epoch,
         };
         if known.revision > 0 && self.base.get(id) != Some(&base) {
             self.base.insert(id.clone(), base);

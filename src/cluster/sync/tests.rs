@@ -142,6 +142,7 @@ fn removed_entries_are_written_again() {
     let base = Base {
         revision: 5,
         number: 2,
+        epoch: 0,
     };
     // Of a minion that is accepted, and of one that was deleted.
     let base = [(id(1), base), (id(2), base)].into();
@@ -162,6 +163,7 @@ fn removed_entries_are_written_again() {
             Base {
                 revision: 5,
                 number: 2,
+                epoch: 0,
             },
         )]
         .into(),
@@ -210,8 +212,8 @@ fn what_others_write_is_replaced() {
     let base = sync.take_base().unwrap().clone();
     let mut sync = KeySync::with_base(base);
     sync.foreign(&id(1), 9);
-    let nothing = record(5, Keys::new());
-    assert_eq!(sync.all_told(Joins::Again), [put(nothing, 9)]);
+    // That the key was taken away once is not forgotten.
+    assert_eq!(sync.all_told(Joins::Again), [put(taken(5), 9)]);
     // An entry of the same number as another one before, from a write that lost.
     let mut sync = KeySync::default();
     sync.all_told(Joins::Again);
@@ -221,6 +223,36 @@ fn what_others_write_is_replaced() {
     assert_eq!(sync.foreign(&id(2), 5), None);
     let accepts = sync.files_changed(&id(2), accepted);
     assert!(matches!(accepts, Some(Act::Put { revision: 5, .. })));
+}
+
+#[test]
+fn a_deletion_waits_for_the_entry_that_was_faster() {
+    let mut sync = KeySync::default();
+    sync.files_changed(&id(1), keys(KeyState::Accepted, "a"));
+    sync.all_told(Joins::Again);
+    sync.put_ended(&id(1), Put::Done(1));
+    assert!(sync.files_changed(&id(1), Keys::new()).is_some());
+    // Someone without the secret was faster: that does not bring the key back.
+    assert_eq!(sync.put_ended(&id(1), Put::Conflict), None);
+    let put = Act::Put {
+        id: id(1),
+        record: taken(2),
+        revision: 2,
+    };
+    assert_eq!(sync.foreign(&id(1), 2), Some(put));
+}
+
+#[test]
+fn epochs_outlive_entries_that_are_removed() {
+    let base = Base {
+        revision: 5,
+        number: 2,
+        epoch: 3,
+    };
+    let mut sync = KeySync::with_base([(id(1), base)].into());
+    sync.files_changed(&id(1), keys(KeyState::Accepted, "a"));
+    let acts = sync.all_told(Joins::Again);
+    assert!(matches!(&acts[..], [Act::Put { record, .. }] if record.epoch == 3));
 }
 
 /// A bucket as JetStream has it, with watches that are in order but late.
