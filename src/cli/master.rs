@@ -9,7 +9,7 @@ use halite_client::{runner, wheel};
 use halite_config::{MasterConfig, load_master};
 use halite_master::access::rules::CallApi;
 use halite_master::functions::{FunctionHooks, RUNNER_ROLE};
-use halite_master::roles::confine;
+use halite_master::roles::{TOPOLOGY, confine};
 use halite_sys::daemon::{Report, private_umask, survive_signals};
 use halite_sys::memory::limit_memory;
 use halite_sys::process::{RoleSpec, role, tie_to_parent};
@@ -93,10 +93,29 @@ fn load(options: &MasterOptions) -> Result<MasterConfig, String> {
     options
         .daemon
         .overlay(&mut config.user, &mut config.pidfile);
-    match halite_master::check::faults(&config).first() {
+    match faults(&config).first() {
         Some(fault) if !options.daemon.check.check_config => Err(fault.clone()),
         _ => Ok(config),
     }
+}
+
+/// What keeps the master from running.
+fn faults(config: &MasterConfig) -> Vec<String> {
+    let mut out = halite_master::check::faults(config);
+    out.extend(absent_roles(config));
+    out
+}
+
+/// Roles that the configuration asks for, in a program that was built without them.
+fn absent_roles(config: &MasterConfig) -> Vec<String> {
+    let optional = |name: &str| name == "cluster" || name.starts_with("gateway-");
+    let absent = TOPOLOGY.iter().filter(|role| {
+        cfg!(not(feature = "gateways")) && optional(role.name) && (role.is_enabled)(config)
+    });
+    let told = |name: &str| {
+        format!("this halite-master was built without the feature `gateways`, so it has no {name}")
+    };
+    absent.map(|role| told(role.name)).collect()
 }
 
 /// Settings that cannot be honoured; the master runs without them.
@@ -122,7 +141,7 @@ fn check(config: &MasterConfig) -> i32 {
     warnings.extend(denials(config));
     warnings.extend(halite_master::check::capacity(config));
     warnings.extend(halite_master::check::loose_files(config));
-    let faults = halite_master::check::faults(config);
+    let faults = faults(config);
     checked(&config.conf_file, &warnings, &faults)
 }
 
