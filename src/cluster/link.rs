@@ -10,8 +10,8 @@ use async_nats::{Client, ConnectOptions, Event, jetstream};
 use crossbeam_channel::{Receiver, Sender};
 use futures_util::StreamExt;
 use halite_config::ClusterConfig;
+use halite_nats::{LinkOptions, error_text, shown, url};
 use halite_transport::attempts::{Attempts, Ended};
-use std::error::Error;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -19,16 +19,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 
-/// Timeout for connecting, logging in and each request. An election among the servers takes up to 9 seconds.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// Interval of pings; a server that misses two is considered lost.
 const PING: Duration = Duration::from_secs(5);
 /// Most writes that wait for the connection's thread.
 const WAITING: usize = 4096;
 /// Most writes without an answer.
 const AT_ONCE: usize = 128;
-/// Reconnect delay that keeps the library from reconnecting by itself.
-const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// What happened.
 #[derive(Debug)]
@@ -82,8 +78,8 @@ impl Link {
         let (writes, waiting) = mpsc::channel(WAITING);
         let closing = Arc::<Closing>::default();
         let session = Session {
-            cluster: cluster.clone(),
-            name: name.to_owned(),
+            options: LinkOptions::of_cluster(cluster, name),
+            replicas: cluster.replicas,
             bucket: format!("HALITE_{}_STATE", cluster.id),
             events,
             closing: closing.clone(),
@@ -122,8 +118,8 @@ impl Drop for Link {
 }
 
 struct Session {
-    cluster: ClusterConfig,
-    name: String,
+    options: LinkOptions,
+    replicas: usize,
     bucket: String,
     events: Sender<LinkEvent>,
     closing: Arc<Closing>,
@@ -131,10 +127,10 @@ struct Session {
 
 impl Session {
     fn run(&self, mut waiting: mpsc::Receiver<Entry>) {
-        let servers = &self.cluster.servers;
+        let servers = &self.options.servers;
         let mut attempts = Attempts::default();
         while !self.closing.is_set.load(Ordering::Acquire) {
-            let server = address(attempts.server(servers));
+            let server = url(attempts.server(servers));
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build();
@@ -148,7 +144,7 @@ impl Session {
             // Writes that wait are outdated at the next connection.
             while waiting.try_recv().is_ok() {}
             let lost = matches!(end, Ended::Lost(_));
-            let words = attempts.ended(without_account(&server), end);
+            let words = attempts.ended(&shown(&server), end);
             if (lost || words.is_some())
                 && self
                     .tell(LinkEvent::Down(words.unwrap_or_default()))
@@ -176,7 +172,7 @@ impl Session {
 
     async fn connection(&self, server: &str, waiting: &mut mpsc::Receiver<Entry>) -> Ended {
         let gone = Arc::new(Notify::new());
-        let connecting = self.options(&gone).connect(server);
+        let connecting = self.connect_options(&gone).connect(server);
         let client = tokio::select! {
             made = connecting => match made {
                 Ok(client) => client,
@@ -200,40 +196,15 @@ impl Session {
         }
     }
 
-    fn options(&self, gone: &Arc<Notify>) -> ConnectOptions {
-        let given = &self.cluster;
-        let connected = AtomicBool::new(false);
+    fn connect_options(&self, gone: &Arc<Notify>) -> ConnectOptions {
         let gone = gone.clone();
-        let mut options = ConnectOptions::new()
-            .name(&self.name)
-            .connection_timeout(PATIENCE)
-            .request_timeout(Some(PATIENCE))
-            .ping_interval(PING)
-            .ignore_discovered_servers()
-            .reconnect_delay_callback(move |_| match connected.swap(true, Ordering::Relaxed) {
-                true => NEVER,
-                false => Duration::ZERO,
-            })
-            .event_callback(move |event| {
-                if matches!(event, Event::Disconnected | Event::Closed) {
-                    gone.notify_one();
-                }
-                async {}
-            });
-        if let Some(user) = &given.user {
-            let password = given.password.clone().unwrap_or_default();
-            options = options.user_and_password(user.clone(), password);
-        }
-        if given.tls {
-            options = options.require_tls(true);
-        }
-        if !given.tls_ca.as_os_str().is_empty() {
-            options = options.add_root_certificates(given.tls_ca.clone());
-        }
-        if !given.tls_cert.as_os_str().is_empty() {
-            options = options.add_client_certificate(given.tls_cert.clone(), given.tls_key.clone());
-        }
-        options
+        let options = self.options.connect_options();
+        options.ping_interval(PING).event_callback(move |event| {
+            if matches!(event, Event::Disconnected | Event::Closed) {
+                gone.notify_one();
+            }
+            async {}
+        })
     }
 
     /// Serves one connection; `Ok` if nobody listens any more.
@@ -249,8 +220,7 @@ impl Session {
             .watch_with_history(">")
             .await
             .map_err(|e| error_text(&e))?;
-        let shown = without_account(server).to_owned();
-        if self.tell(LinkEvent::Up(shown)).is_err() {
+        if self.tell(LinkEvent::Up(shown(server))).is_err() {
             return Ok(());
         }
         *was_up = true;
@@ -316,7 +286,7 @@ impl Session {
                 max_messages_per_subject: 1,
                 discard: DiscardPolicy::New,
                 storage: StorageType::File,
-                num_replicas: self.cluster.replicas,
+                num_replicas: self.replicas,
                 allow_rollup: true,
                 allow_direct: true,
                 deny_delete: true,
@@ -327,7 +297,7 @@ impl Session {
             .map_err(|e| {
                 format!(
                     "the bucket cannot be made with `replicas: {}` (option cluster): {}",
-                    self.cluster.replicas,
+                    self.replicas,
                     error_text(&e)
                 )
             })?;
@@ -355,32 +325,6 @@ async fn put(store: Store, write: Entry) -> (String, Put) {
         }
     };
     (write.name, how)
-}
-
-fn address(server: &str) -> String {
-    match server.contains("://") {
-        true => server.to_owned(),
-        false => format!("nats://{server}"),
-    }
-}
-
-/// A server's address without a user and password in it.
-fn without_account(server: &str) -> &str {
-    server.rsplit_once('@').map_or(server, |(_, host)| host)
-}
-
-/// The text of an error with its causes.
-fn error_text(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text = format!("{text}: {inner_text}");
-        }
-        cause = inner.source();
-    }
-    text
 }
 
 /// A queue for the events of a link.

@@ -1,5 +1,6 @@
 //! What a master remembers of its cluster over restarts: `cachedir/cluster/member`.
 
+use crate::record::KeyRecord;
 use crate::sync::Base;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_sys::safe_open::read_finite;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Largest file, in bytes: some 60 for each minion.
+/// Largest file, in bytes: some 1000 for each minion.
 const LARGEST: u64 = 256 << 20;
 
 /// The content of the file.
@@ -53,8 +54,10 @@ impl Memory {
             .base
             .iter()
             .map(|(id, base)| {
-                let parts = [base.revision, base.number, base.epoch].map(Value::from);
-                (id.as_str(), Value::Array(parts.into()))
+                let of_id = halite_wire::map! {
+                    "revision" => base.revision, "record" => base.record.to_map(),
+                };
+                (id.as_str(), Value::from(of_id))
             })
             .collect();
         let map = halite_wire::map! {
@@ -67,23 +70,20 @@ impl Memory {
 }
 
 fn parse(map: &Map) -> Option<Memory> {
-    let number = |value: &Value| u64::try_from(value.as_int()?).ok();
+    let number = |map: &Map, name: &str| u64::try_from(map.int(name)?).ok();
     let mut base = BTreeMap::new();
     for (id, parts) in map.get("base")?.as_map()?.iter() {
-        let [revision, of_record, epoch] = parts.as_array()? else {
-            return None;
-        };
+        let parts = parts.as_map()?;
         let of_id = Base {
-            revision: number(revision)?,
-            number: number(of_record)?,
-            epoch: number(epoch)?,
+            revision: number(parts, "revision")?,
+            record: KeyRecord::from_map(parts.get("record")?.as_map()?)?,
         };
         base.insert(id.as_str()?.parse().ok()?, of_id);
     }
     Some(Memory {
         cluster: map.str("cluster")?.to_owned(),
         bucket: map.str("bucket")?.to_owned(),
-        publication: number(map.get("publication")?)?,
+        publication: number(map, "publication")?,
         base,
     })
 }
@@ -96,6 +96,7 @@ pub fn path(cluster_dir: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use halite_store::keys::KeyState;
 
     #[test]
     fn what_is_written_is_read() {
@@ -104,8 +105,12 @@ mod tests {
         assert_eq!(Memory::read(&path).unwrap(), None);
         let base = Base {
             revision: 7,
-            number: 3,
-            epoch: 1,
+            record: KeyRecord {
+                number: 3,
+                change: 2,
+                epoch: 1,
+                keys: [(KeyState::Accepted, "a key".to_owned())].into(),
+            },
         };
         let memory = Memory {
             cluster: "prod".into(),

@@ -27,12 +27,50 @@ pub type Keys = BTreeMap<KeyState, String>;
 /// The keys of a minion as a master wrote them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyRecord {
-    /// Grows with each change.
+    /// Grows with each write.
     pub number: u64,
+    /// Grows with each change; not if an entry of a stranger was replaced.
+    pub change: u64,
     /// How often an accepted key was taken away; sessions depend on it.
     pub epoch: u64,
     /// The keys.
     pub keys: Keys,
+}
+
+impl KeyRecord {
+    /// Whether another record tells the same change: it is this one, or was written again against a stranger.
+    pub fn has_same_change(&self, other: &KeyRecord) -> bool {
+        (self.change, &self.keys) == (other.change, &other.keys)
+    }
+
+    /// As MessagePack has it.
+    pub fn to_map(&self) -> Map {
+        let keys: Map = self
+            .keys
+            .iter()
+            .map(|(state, text)| (state.dir(), Value::from(text.as_str())))
+            .collect();
+        halite_wire::map! {
+            "number" => self.number, "change" => self.change, "epoch" => self.epoch, "keys" => keys,
+        }
+    }
+
+    /// `None` if something is missing or wrong.
+    pub fn from_map(record: &Map) -> Option<KeyRecord> {
+        let mut keys = Keys::new();
+        for (state, text) in record.get("keys")?.as_map()?.iter() {
+            let dir = state.as_str()?;
+            let state = KeyState::ALL.into_iter().find(|state| state.dir() == dir)?;
+            keys.insert(state, text.as_str()?.to_owned());
+        }
+        let number = |name: &str| u64::try_from(record.int(name)?).ok();
+        Some(KeyRecord {
+            number: number("number")?,
+            change: number("change")?,
+            epoch: number("epoch")?,
+            keys,
+        })
+    }
 }
 
 /// Which key of publications is in force; it is derived from this.
@@ -97,32 +135,12 @@ impl Sealer {
 
     /// Seals the keys of a minion.
     pub fn seal_keys(&self, id: &MinionId, record: &KeyRecord) -> Vec<u8> {
-        let keys: Map = record
-            .keys
-            .iter()
-            .map(|(state, text)| (state.dir(), Value::from(text.as_str())))
-            .collect();
-        let record = halite_wire::map! {
-            "number" => record.number, "epoch" => record.epoch, "keys" => keys,
-        };
-        self.seal(&name_of(id), &record)
+        self.seal(&name_of(id), &record.to_map())
     }
 
     /// Opens the keys of a minion.
     pub fn open_keys(&self, id: &MinionId, sealed: &[u8]) -> Option<KeyRecord> {
-        let record = self.open(&name_of(id), sealed)?;
-        let mut keys = Keys::new();
-        for (state, text) in record.get("keys")?.as_map()?.iter() {
-            let dir = state.as_str()?;
-            let state = KeyState::ALL.into_iter().find(|state| state.dir() == dir)?;
-            keys.insert(state, text.as_str()?.to_owned());
-        }
-        let number = |name: &str| u64::try_from(record.int(name)?).ok();
-        Some(KeyRecord {
-            number: number("number")?,
-            epoch: number("epoch")?,
-            keys,
-        })
+        KeyRecord::from_map(&self.open(&name_of(id), sealed)?)
     }
 
     /// Seals what the bucket is.
@@ -208,6 +226,7 @@ mod tests {
         let (mut ours, others) = (sealer("a"), sealer("b"));
         let record = KeyRecord {
             number: 7,
+            change: 5,
             epoch: 2,
             keys: [
                 (KeyState::Accepted, "one".to_owned()),

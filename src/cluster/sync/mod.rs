@@ -2,8 +2,9 @@
 //! to do, so that the tests can play any order of events.
 //!
 //! A change is decided by the bucket: it takes a write only if nothing was written since the writer last looked. Whoever
-//! comes second takes over what the first one has written. What both had when they were last the same is the [`Base`]: by it, a
-//! change of the files that was made while there was no connection is told from one that others have made.
+//! comes second takes over what the first one has changed. What both had when they were last the same is the [`Base`]: by it, a
+//! change of the files that was made while there was no connection is told from one that others have made. Entries of
+//! strangers are replaced by what was there before; that is no change, and never outweighs one.
 
 use crate::record::{KeyRecord, Keys};
 use halite_store::keys::KeyState;
@@ -52,14 +53,12 @@ pub enum Joins {
 }
 
 /// What files and bucket had when they were last the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Base {
     /// The revision in the bucket.
     pub revision: u64,
-    /// The number of the record.
-    pub number: u64,
-    /// Its epoch.
-    pub epoch: u64,
+    /// The record.
+    pub record: KeyRecord,
 }
 
 /// What the bucket has about a minion.
@@ -79,8 +78,10 @@ pub struct KeySync {
     base: BTreeMap<MinionId, Base>,
     /// Writes without an answer, each with the revision that it replaces.
     pending: BTreeMap<MinionId, (KeyRecord, u64)>,
-    /// Minions with a write whose end is not known.
-    uncertain: BTreeSet<MinionId>,
+    /// Writes whose end is not known: the watch may tell that they are in the bucket.
+    uncertain: BTreeMap<MinionId, Vec<KeyRecord>>,
+    /// Minions of these that are not written again yet.
+    to_retry: BTreeSet<MinionId>,
     /// Whether everything in the bucket is known.
     synced: bool,
     /// Whether the base has changed since [`KeySync::take_base`].
@@ -126,7 +127,7 @@ impl KeySync {
     }
 
     /// The files of a minion are now so.
-    pub fn files_changed(&mut self, id: &MinionId, keys: Keys) -> Option<Act> {
+    pub fn files_changed(&mut self, id: &MinionId, keys: Keys) -> Vec<Act> {
         self.set_files(id, keys);
         self.put(id)
     }
@@ -138,17 +139,23 @@ impl KeySync {
         id: &MinionId,
         record: KeyRecord,
         revision: u64,
-    ) -> Result<Option<Act>, u64> {
-        let base = self.base.get(id).copied().unwrap_or_default();
+    ) -> Result<Vec<Act>, u64> {
         let known = self.bucket.get(id);
         if known.is_some_and(|known| revision <= known.revision) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
+        let base = self.base.get(id);
         let highest = known.map_or(0, |known| known.record.number);
-        let highest = highest.max(base.number);
-        let is_base = (revision, record.number) == (base.revision, base.number);
+        let highest = highest.max(base.map_or(0, |base| base.record.number));
+        let is_base = base.is_some_and(|base| revision == base.revision && record == base.record);
         if record.number <= highest && !is_base {
             return Err(highest);
+        }
+        let uncertain = self.uncertain.get(id).into_iter().flatten();
+        let pending = self.pending.get(id).map(|(record, _)| record);
+        let is_ours = |ours: &KeyRecord| ours.has_same_change(&record);
+        if uncertain.chain(pending).any(is_ours) {
+            self.set_base(id, revision, &record);
         }
         self.bucket.insert(
             id.clone(),
@@ -158,28 +165,25 @@ impl KeySync {
                 is_foreign: false,
             },
         );
-        // The answer to our write says which of the two it was.
-        if !self.synced || self.pending.contains_key(id) {
-            return Ok(None);
-        }
-        Ok(self.write(id))
+        Ok(self.settle(id))
     }
 
     /// An entry of the bucket that no master has written now. It is replaced by what this master knows, if it knows anything.
-    pub fn foreign(&mut self, id: &MinionId, revision: u64) -> Option<Act> {
-        let base = self.base.get(id).copied().unwrap_or_default();
+    pub fn foreign(&mut self, id: &MinionId, revision: u64) -> Vec<Act> {
         let known = self.bucket.entry(id.clone()).or_default();
         if revision <= known.revision {
-            return None;
+            return Vec::new();
         }
         known.revision = revision;
-        known.record.number = known.record.number.max(base.number);
-        known.record.epoch = known.record.epoch.max(base.epoch);
         known.is_foreign = true;
-        if !self.synced || self.pending.contains_key(id) {
-            return None;
+        // Of a write whose end is not known the others may have heard before the stranger wrote.
+        let ours = self.uncertain.get(id).and_then(|ours| ours.last());
+        for record in [self.base.get(id).map(|base| &base.record), ours] {
+            if let Some(record) = record.filter(|record| record.number > known.record.number) {
+                known.record = record.clone();
+            }
         }
-        self.put(id)
+        self.settle(id)
     }
 
     /// All entries that were in the bucket have been told. The files of all minions are known by then.
@@ -199,32 +203,21 @@ impl KeySync {
 
     /// What is to be done about a minion after a time without a connection.
     fn compare(&mut self, id: &MinionId, joins: Joins) -> Vec<Act> {
-        let base = self.base.get(id).copied().unwrap_or_default();
-        let known = self.bucket.get(id);
-        let revision = known.map_or(0, |known| known.revision);
-        if revision > base.revision && !known.is_some_and(|known| known.is_foreign) {
-            // Others have changed it, or it is the first time.
-            return self.write(id).into_iter().collect();
+        let base = self.base.get(id).cloned().unwrap_or_default();
+        let revision = self.bucket.get(id).map_or(0, |known| known.revision);
+        if revision > base.revision {
+            // Others have written it, or it is the first time.
+            return self.settle(id);
         }
         if revision == 0 && base.revision > 0 {
             // Someone has removed the entry: it is written again, with the next number.
-            let record = KeyRecord {
-                number: base.number,
-                epoch: base.epoch,
-                keys: Keys::new(),
+            let removed = InBucket {
+                revision: 0,
+                record: base.record,
+                is_foreign: true,
             };
-            self.bucket.insert(
-                id.clone(),
-                InBucket {
-                    revision: 0,
-                    record,
-                    is_foreign: true,
-                },
-            );
-            return self.put(id).into_iter().collect();
-        }
-        if self.bucket.get(id).is_some_and(|known| known.is_foreign) {
-            return self.put(id).into_iter().collect();
+            self.bucket.insert(id.clone(), removed);
+            return self.put(id);
         }
         let mut acts = Vec::new();
         if revision == 0 && joins == Joins::New {
@@ -243,10 +236,15 @@ impl KeySync {
     }
 
     /// A write to the bucket has ended.
-    pub fn put_ended(&mut self, id: &MinionId, how: Put) -> Option<Act> {
-        let (record, replaced) = self.pending.remove(id)?;
+    pub fn put_ended(&mut self, id: &MinionId, how: Put) -> Vec<Act> {
+        let Some((record, replaced)) = self.pending.remove(id) else {
+            return Vec::new();
+        };
+        let is_newer =
+            |sync: &KeySync, than| sync.bucket.get(id).is_some_and(|k| k.revision > than);
         match how {
             Put::Done(revision) => {
+                self.set_base(id, revision, &record);
                 let known = self.bucket.entry(id.clone()).or_default();
                 if revision > known.revision {
                     *known = InBucket {
@@ -256,35 +254,53 @@ impl KeySync {
                     };
                 }
                 // The files may have changed again meanwhile, or another master was next.
-                match self.bucket.get(id).is_some_and(|k| k.revision > revision) {
-                    true => self.write(id),
+                match is_newer(self, revision) {
+                    true => self.settle(id),
                     false => self.put(id),
                 }
             }
             // Until the entry that was faster is here, nobody knows whether a master has written it.
-            Put::Conflict => {
-                let is_here = self.bucket.get(id).is_some_and(|k| k.revision > replaced);
-                is_here.then(|| self.write(id)).flatten()
-            }
-            // The watch tells what became of it; `retry` repeats it otherwise.
+            Put::Conflict if !is_newer(self, replaced) => Vec::new(),
+            Put::Conflict => self.settle(id),
+            // The watch tells what became of it, or has told; `retry` repeats it otherwise.
             Put::Unknown => {
-                self.uncertain.insert(id.clone());
-                None
+                self.keep_uncertain(id, record);
+                match is_newer(self, replaced) {
+                    true => self.settle(id),
+                    false => Vec::new(),
+                }
             }
+        }
+    }
+
+    fn keep_uncertain(&mut self, id: &MinionId, record: KeyRecord) {
+        self.to_retry.insert(id.clone());
+        if self
+            .base
+            .get(id)
+            .is_some_and(|base| base.record.has_same_change(&record))
+        {
+            // It is there.
+            return;
+        }
+        let ours = self.uncertain.entry(id.clone()).or_default();
+        if !ours.contains(&record) {
+            ours.push(record);
         }
     }
 
     /// Repeats writes whose end is not known.
     pub fn retry(&mut self) -> Vec<Act> {
-        let ids = std::mem::take(&mut self.uncertain);
-        ids.iter().filter_map(|id| self.put(id)).collect()
+        let ids = std::mem::take(&mut self.to_retry);
+        ids.iter().flat_map(|id| self.settle(id)).collect()
     }
 
     /// The connection is lost: nothing is known about the bucket until [`KeySync::all_told`].
     pub fn down(&mut self) {
         self.synced = false;
-        self.pending.clear();
-        self.uncertain.clear();
+        for (id, (record, _)) in std::mem::take(&mut self.pending) {
+            self.keep_uncertain(&id, record);
+        }
         self.bucket.clear();
     }
 
@@ -296,44 +312,61 @@ impl KeySync {
     }
 
     /// Writes the files of a minion to the bucket if they differ.
-    fn put(&mut self, id: &MinionId) -> Option<Act> {
+    fn put(&mut self, id: &MinionId) -> Vec<Act> {
         if !self.synced || self.pending.contains_key(id) || self.agrees(id) {
-            return None;
+            return Vec::new();
         }
         let known = self.bucket.get(id).cloned().unwrap_or_default();
         let keys = self.files.get(id).cloned().unwrap_or_default();
         let is_accepted = |keys: &Keys| keys.contains_key(&KeyState::Accepted);
         let is_taken = is_accepted(&known.record.keys) && !is_accepted(&keys);
+        // Others may know one of these, whether or not it is still there.
+        let uncertain = self.uncertain.get(id).into_iter().flatten();
+        let latest = || uncertain.clone().chain([&known.record]);
+        let number = latest().map(|record| record.number).max();
+        let change = latest().map(|record| record.change).max().unwrap_or(0);
+        let is_change = latest().any(|record| record.change == change && record.keys != keys);
         let record = KeyRecord {
-            number: known.record.number + 1,
+            number: number.unwrap_or(0) + 1,
+            change: change + u64::from(is_change),
             epoch: known.record.epoch + u64::from(is_taken),
             keys,
         };
         self.pending
             .insert(id.clone(), (record.clone(), known.revision));
-        Some(Act::Put {
+        vec![Act::Put {
             id: id.clone(),
             record,
             revision: known.revision,
-        })
+        }]
     }
 
-    /// Makes the files of a minion what the bucket has, if they differ.
-    fn write(&mut self, id: &MinionId) -> Option<Act> {
-        if self.agrees(id) {
-            return None;
+    /// If files and bucket differ: writes the one that has not changed.
+    fn settle(&mut self, id: &MinionId) -> Vec<Act> {
+        if !self.synced || self.pending.contains_key(id) || self.agrees(id) {
+            return Vec::new();
         }
-        let known = self.bucket.get(id)?;
-        if known.is_foreign {
+        let Some(known) = self.bucket.get(id) else {
+            return self.put(id);
+        };
+        // Without a change of others, it is the files that were changed.
+        let ours = self.uncertain.get(id).into_iter().flatten();
+        let base = self.base.get(id).map(|base| &base.record);
+        let is_seen = base.is_some_and(|base| known.record.change < base.change)
+            || ours.chain(base).any(|r| r.has_same_change(&known.record));
+        let is_nothing_known = known.is_foreign && known.record.number == 0;
+        if is_seen || is_nothing_known {
             return self.put(id);
         }
         let keys = known.record.keys.clone();
-        self.set_files(id, keys.clone());
-        self.agrees(id);
-        Some(Act::Write {
-            id: id.clone(),
-            keys,
-        })
+        let mut acts = Vec::new();
+        if self.files.get(id).is_none_or(|files| *files != keys) {
+            self.set_files(id, keys.clone());
+            let id = id.clone();
+            acts.push(Act::Write { id, keys });
+        }
+        acts.extend(self.put(id));
+        acts
     }
 
     /// Whether files and bucket are the same; if so, that is the base.
@@ -349,16 +382,27 @@ impl KeySync {
         if self.files.get(id).unwrap_or(&none) != &known.record.keys {
             return false;
         }
-        let base = Base {
-            revision: known.revision,
-            number: known.record.number,
-            epoch: known.record.epoch,
-        };
-        if known.revision > 0 && self.base.get(id) != Some(&base) {
-            self.base.insert(id.clone(), base);
-            self.is_base_new = true;
+        let is_new = |base: &Base| base.revision < known.revision;
+        if known.revision > 0 && self.base.get(id).is_none_or(is_new) {
+            let (revision, record) = (known.revision, known.record.clone());
+            self.set_base(id, revision, &record);
         }
         true
+    }
+
+    /// The files are this record, or come from it.
+    fn set_base(&mut self, id: &MinionId, revision: u64, record: &KeyRecord) {
+        if let Some(ours) = self.uncertain.get_mut(id) {
+            // Another master may have written an older one again, against a stranger.
+            ours.retain(|ours| ours.change > record.change);
+        }
+        let known = self.base.get(id);
+        if known.is_some_and(|known| revision <= known.revision) {
+            return;
+        }
+        let record = record.clone();
+        self.base.insert(id.clone(), Base { revision, record });
+        self.is_base_new = true;
     }
 }
 

@@ -14,6 +14,7 @@ fn keys(state: KeyState, text: &str) -> Keys {
 fn record(number: u64, keys: Keys) -> KeyRecord {
     KeyRecord {
         number,
+        change: number,
         epoch: 0,
         keys,
     }
@@ -22,9 +23,21 @@ fn record(number: u64, keys: Keys) -> KeyRecord {
 /// The record of a minion whose key was taken away.
 fn taken(number: u64) -> KeyRecord {
     KeyRecord {
-        number,
         epoch: 1,
-        keys: Keys::new(),
+        ..record(number, Keys::new())
+    }
+}
+
+/// The record after entries of strangers were replaced so often.
+fn replaced(times: u64, mut record: KeyRecord) -> KeyRecord {
+    record.change -= times;
+    record
+}
+
+fn base(revision: u64, record: &KeyRecord) -> Base {
+    Base {
+        revision,
+        record: record.clone(),
     }
 }
 
@@ -32,7 +45,7 @@ fn taken(number: u64) -> KeyRecord {
 fn a_change_goes_to_the_bucket_and_comes_back_as_known() {
     let mut sync = KeySync::default();
     let accepted = keys(KeyState::Accepted, "a");
-    assert_eq!(sync.files_changed(&id(1), accepted.clone()), None);
+    assert_eq!(sync.files_changed(&id(1), accepted.clone()), []);
     let acts = sync.all_told(Joins::Again);
     let put = Act::Put {
         id: id(1),
@@ -42,8 +55,11 @@ fn a_change_goes_to_the_bucket_and_comes_back_as_known() {
     assert_eq!(acts, [put]);
     assert!(!sync.is_settled());
     // The watch may be faster than the answer.
-    assert_eq!(sync.entry(&id(1), record(1, accepted.clone()), 5), Ok(None));
-    assert_eq!(sync.put_ended(&id(1), Put::Done(5)), None);
+    assert_eq!(
+        sync.entry(&id(1), record(1, accepted.clone()), 5),
+        Ok(vec![])
+    );
+    assert_eq!(sync.put_ended(&id(1), Put::Done(5)), []);
     assert!(sync.is_settled());
     // A deletion.
     let act = sync.files_changed(&id(1), Keys::new());
@@ -52,9 +68,9 @@ fn a_change_goes_to_the_bucket_and_comes_back_as_known() {
         record: taken(2),
         revision: 5,
     };
-    assert_eq!(act, Some(put));
-    assert_eq!(sync.put_ended(&id(1), Put::Done(6)), None);
-    assert_eq!(sync.entry(&id(1), taken(2), 6), Ok(None));
+    assert_eq!(act, [put]);
+    assert_eq!(sync.put_ended(&id(1), Put::Done(6)), []);
+    assert_eq!(sync.entry(&id(1), taken(2), 6), Ok(vec![]));
     assert_eq!(sync.count(), 0);
 }
 
@@ -63,13 +79,13 @@ fn the_bucket_decides_between_two() {
     let mut sync = KeySync::default();
     sync.all_told(Joins::Again);
     let (ours, theirs) = (keys(KeyState::Pending, "a"), keys(KeyState::Pending, "b"));
-    assert!(sync.files_changed(&id(1), ours).is_some());
-    assert_eq!(sync.entry(&id(1), record(1, theirs.clone()), 3), Ok(None));
+    assert!(!sync.files_changed(&id(1), ours).is_empty());
+    assert_eq!(sync.entry(&id(1), record(1, theirs.clone()), 3), Ok(vec![]));
     let write = Act::Write {
         id: id(1),
         keys: theirs,
     };
-    assert_eq!(sync.put_ended(&id(1), Put::Conflict), Some(write));
+    assert_eq!(sync.put_ended(&id(1), Put::Conflict), [write]);
     assert!(sync.is_settled());
 }
 
@@ -139,36 +155,26 @@ fn what_is_changed_meanwhile_counts_unless_others_were_faster() {
 
 #[test]
 fn removed_entries_are_written_again() {
-    let base = Base {
-        revision: 5,
-        number: 2,
-        epoch: 0,
-    };
     // Of a minion that is accepted, and of one that was deleted.
-    let base = [(id(1), base), (id(2), base)].into();
-    let mut sync = KeySync::with_base(base);
-    let accepted = keys(KeyState::Accepted, "a");
-    sync.files_changed(&id(1), accepted.clone());
+    let accepted = record(2, keys(KeyState::Accepted, "a"));
+    let deleted = taken(4);
+    let known: BTreeMap<_, _> = [(id(1), base(5, &accepted)), (id(2), base(6, &deleted))].into();
+    let mut sync = KeySync::with_base(known.clone());
+    sync.files_changed(&id(1), accepted.keys.clone());
     let acts = sync.all_told(Joins::Again);
-    let put = |n, keys: &Keys| Act::Put {
+    let put = |n, record: &KeyRecord| Act::Put {
         id: id(n),
-        record: record(3, keys.clone()),
+        record: KeyRecord {
+            number: record.number + 1,
+            ..record.clone()
+        },
         revision: 0,
     };
-    assert_eq!(acts, [put(1, &accepted), put(2, &Keys::new())]);
+    assert_eq!(acts, [put(1, &accepted), put(2, &deleted)]);
     // Neither can an old one be put in their place.
-    let mut sync = KeySync::with_base(
-        [(
-            id(1),
-            Base {
-                revision: 5,
-                number: 2,
-                epoch: 0,
-            },
-        )]
-        .into(),
-    );
-    assert_eq!(sync.entry(&id(1), record(1, accepted), 9), Err(2));
+    let mut sync = KeySync::with_base(known);
+    let old = record(1, accepted.keys);
+    assert_eq!(sync.entry(&id(1), old, 9), Err(2));
 }
 
 #[test]
@@ -176,16 +182,8 @@ fn old_records_cannot_be_put_back() {
     let mut sync = KeySync::default();
     sync.all_told(Joins::Again);
     let accepted = keys(KeyState::Accepted, "a");
-    assert!(
-        sync.entry(&id(1), record(2, accepted.clone()), 4)
-            .unwrap()
-            .is_some()
-    );
-    assert!(
-        sync.entry(&id(1), record(3, Keys::new()), 5)
-            .unwrap()
-            .is_some()
-    );
+    assert!(!sync.entry(&id(1), record(2, accepted.clone()), 4).unwrap().is_empty());
+    assert!(!sync.entry(&id(1), record(3, Keys::new()), 5).unwrap().is_empty());
     assert_eq!(sync.entry(&id(1), record(2, accepted), 6), Err(3));
 }
 
@@ -201,28 +199,82 @@ fn what_others_write_is_replaced() {
         record,
         revision,
     };
-    let again = |number| record(number, accepted.clone());
-    assert_eq!(sync.foreign(&id(1), 2), Some(put(again(2), 2)));
+    let again = |number| replaced(number - 1, record(number, accepted.clone()));
+    assert_eq!(sync.foreign(&id(1), 2), [put(again(2), 2)]);
     sync.put_ended(&id(1), Put::Done(3));
     // It does not stand in the way of a change, nor of one that was made without a connection.
-    assert_eq!(sync.foreign(&id(1), 4), Some(put(again(3), 4)));
-    assert_eq!(sync.files_changed(&id(1), Keys::new()), None);
-    assert_eq!(sync.put_ended(&id(1), Put::Done(5)), Some(put(taken(4), 5)));
+    assert_eq!(sync.foreign(&id(1), 4), [put(again(3), 4)]);
+    assert_eq!(sync.files_changed(&id(1), Keys::new()), []);
+    let deleted = |number| put(replaced(2, taken(number)), number + 1);
+    assert_eq!(sync.put_ended(&id(1), Put::Done(5)), [deleted(4)]);
     sync.put_ended(&id(1), Put::Done(6));
     let base = sync.take_base().unwrap().clone();
     let mut sync = KeySync::with_base(base);
     sync.foreign(&id(1), 9);
     // That the key was taken away once is not forgotten.
-    assert_eq!(sync.all_told(Joins::Again), [put(taken(5), 9)]);
+    let again = replaced(3, taken(5));
+    assert_eq!(sync.all_told(Joins::Again), [put(again, 9)]);
     // An entry of the same number as another one before, from a write that lost.
     let mut sync = KeySync::default();
     sync.all_told(Joins::Again);
     sync.entry(&id(1), record(3, accepted.clone()), 3).unwrap();
     assert_eq!(sync.entry(&id(1), record(3, Keys::new()), 4), Err(3));
     // Of minions that nobody knows, there is nothing to replace it by.
-    assert_eq!(sync.foreign(&id(2), 5), None);
+    assert_eq!(sync.foreign(&id(2), 5), []);
     let accepts = sync.files_changed(&id(2), accepted);
-    assert!(matches!(accepts, Some(Act::Put { revision: 5, .. })));
+    assert!(matches!(accepts[..], [Act::Put { revision: 5, .. }]));
+}
+
+/// What another master does against a stranger's entry does not undo what this one has changed.
+#[test]
+fn a_replaced_entry_outweighs_no_change() {
+    let accepted = keys(KeyState::Accepted, "a");
+    let again = || replaced(1, record(2, accepted.clone()));
+    let deletes = |number| Act::Put {
+        id: id(1),
+        record: replaced(number - 2, taken(number)),
+        revision: number,
+    };
+    let mut sync = KeySync::default();
+    sync.files_changed(&id(1), accepted.clone());
+    sync.all_told(Joins::Again);
+    sync.put_ended(&id(1), Put::Done(1));
+    // The other master was faster with its answer to the stranger, who wrote before this deletion.
+    assert!(!sync.files_changed(&id(1), Keys::new()).is_empty());
+    assert_eq!(sync.foreign(&id(1), 2), []);
+    assert_eq!(sync.entry(&id(1), again(), 3), Ok(vec![]));
+    assert_eq!(sync.put_ended(&id(1), Put::Conflict), [deletes(3)]);
+    // The same without a connection, and over a restart.
+    let known = base(1, &record(1, accepted.clone()));
+    let mut sync = KeySync::with_base([(id(1), known)].into());
+    sync.entry(&id(1), again(), 3).unwrap();
+    assert_eq!(sync.all_told(Joins::Again), [deletes(3)]);
+}
+
+/// A second change is not undone by the first, whose answer was lost.
+#[test]
+fn the_echo_of_a_write_undoes_nothing() {
+    let (one, two) = (keys(KeyState::Accepted, "a"), keys(KeyState::Rejected, "a"));
+    for is_lost in [false, true] {
+        let mut sync = KeySync::default();
+        sync.all_told(Joins::Again);
+        sync.files_changed(&id(1), one.clone());
+        if is_lost {
+            // With the connection.
+            sync.down();
+            sync.files_changed(&id(1), two.clone());
+            sync.entry(&id(1), record(1, one.clone()), 1).unwrap();
+            assert!(
+                matches!(&sync.all_told(Joins::Again)[..], [Act::Put { record, .. }] if record.keys == two)
+            );
+        } else {
+            sync.put_ended(&id(1), Put::Unknown);
+            sync.files_changed(&id(1), two.clone());
+            sync.entry(&id(1), record(1, one.clone()), 1).unwrap();
+            let act = sync.put_ended(&id(1), Put::Conflict);
+            assert!(matches!(&act[..], [Act::Put { record, .. }] if record.keys == two));
+        }
+    }
 }
 
 #[test]
@@ -231,55 +283,59 @@ fn a_deletion_waits_for_the_entry_that_was_faster() {
     sync.files_changed(&id(1), keys(KeyState::Accepted, "a"));
     sync.all_told(Joins::Again);
     sync.put_ended(&id(1), Put::Done(1));
-    assert!(sync.files_changed(&id(1), Keys::new()).is_some());
+    assert!(!sync.files_changed(&id(1), Keys::new()).is_empty());
     // Someone without the secret was faster: that does not bring the key back.
-    assert_eq!(sync.put_ended(&id(1), Put::Conflict), None);
+    assert_eq!(sync.put_ended(&id(1), Put::Conflict), []);
     let put = Act::Put {
         id: id(1),
         record: taken(2),
         revision: 2,
     };
-    assert_eq!(sync.foreign(&id(1), 2), Some(put));
+    assert_eq!(sync.foreign(&id(1), 2), [put]);
 }
 
 #[test]
 fn epochs_outlive_entries_that_are_removed() {
-    let base = Base {
-        revision: 5,
-        number: 2,
+    let accepted = KeyRecord {
         epoch: 3,
+        ..record(2, keys(KeyState::Accepted, "a"))
     };
-    let mut sync = KeySync::with_base([(id(1), base)].into());
-    sync.files_changed(&id(1), keys(KeyState::Accepted, "a"));
-    let acts = sync.all_told(Joins::Again);
-    assert!(matches!(&acts[..], [Act::Put { record, .. }] if record.epoch == 3));
+    let known: BTreeMap<_, _> = [(id(1), base(5, &accepted))].into();
+    for (files, epoch) in [(accepted.keys.clone(), 3), (Keys::new(), 4)] {
+        let mut sync = KeySync::with_base(known.clone());
+        sync.files_changed(&id(1), files);
+        let acts = sync.all_told(Joins::Again);
+        assert!(matches!(&acts[..], [Act::Put { record, .. }] if record.epoch == epoch));
+    }
 }
 
-/// A bucket as JetStream has it, with watches that are in order but late.
+/// A bucket as JetStream has it, with watches that are in order but late. What a stranger has written is `None`.
 #[derive(Default)]
 struct Bucket {
     revision: u64,
-    values: BTreeMap<MinionId, (u64, KeyRecord)>,
+    values: BTreeMap<MinionId, Entry>,
 }
 
+type Entry = (u64, Option<KeyRecord>);
+
 impl Bucket {
-    fn put(&mut self, id: &MinionId, record: &KeyRecord, revision: u64) -> Put {
+    fn put(&mut self, id: &MinionId, record: Option<KeyRecord>, revision: u64) -> Put {
         let present = self.values.get(id).map_or(0, |(revision, _)| *revision);
         if present != revision {
             return Put::Conflict;
         }
         self.revision += 1;
-        self.values
-            .insert(id.clone(), (self.revision, record.clone()));
+        self.values.insert(id.clone(), (self.revision, record));
         Put::Done(self.revision)
     }
 }
 
+#[derive(Default)]
 struct Master {
     sync: KeySync,
     files: BTreeMap<MinionId, Keys>,
     /// Entries on their way.
-    watch: VecDeque<(MinionId, KeyRecord, u64)>,
+    watch: VecDeque<(MinionId, Entry)>,
     /// Answers on their way.
     answers: VecDeque<(MinionId, Put)>,
     is_up: bool,
@@ -288,12 +344,20 @@ struct Master {
 }
 
 impl Master {
+    fn hear(&mut self, id: &MinionId, (revision, record): Entry) -> Vec<Act> {
+        let taken = record.map(|record| self.sync.entry(id, record, revision));
+        match taken {
+            Some(Ok(act)) => act,
+            None | Some(Err(_)) => self.sync.foreign(id, revision),
+        }
+    }
+
     fn act(
         &mut self,
         acts: impl IntoIterator<Item = Act>,
         bucket: &mut Bucket,
         random: &mut Random,
-    ) -> Vec<(MinionId, KeyRecord, u64)> {
+    ) -> Vec<(MinionId, Entry)> {
         let mut news = Vec::new();
         for act in acts {
             match act {
@@ -305,9 +369,9 @@ impl Master {
                     record,
                     revision,
                 } => {
-                    let mut how = bucket.put(&id, &record, revision);
+                    let mut how = bucket.put(&id, Some(record.clone()), revision);
                     if let Put::Done(revision) = how {
-                        news.push((id.clone(), record, revision));
+                        news.push((id.clone(), (revision, Some(record))));
                     }
                     if random.below(8) == 0 {
                         // The answer is lost.
@@ -318,6 +382,14 @@ impl Master {
             }
         }
         news
+    }
+
+    /// The role begins anew, with a base that it has stored.
+    fn begin_anew(&mut self) {
+        self.sync = KeySync::with_base(self.stored.clone());
+        for (id, keys) in &self.files {
+            assert_eq!(self.sync.files_changed(id, keys.clone()), []);
+        }
     }
 }
 
@@ -334,35 +406,29 @@ impl Random {
 }
 
 fn play(seed: u64) {
-    const IDS: u64 = 3;
+    const IDS: u64 = 4;
     let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let mut bucket = Bucket::default();
-    let mut masters: Vec<Master> = (0..3)
-        .map(|_| Master {
-            sync: KeySync::default(),
-            files: BTreeMap::new(),
-            watch: VecDeque::new(),
-            answers: VecDeque::new(),
-            is_up: false,
-            was_up: false,
-            stored: BTreeMap::new(),
-        })
-        .collect();
-    let steps = 60;
-    for step in 0..steps + 400 {
+    let mut masters: Vec<Master> = (0..3).map(|_| Master::default()).collect();
+    // The keys of minion 0 are only changed at master 0: nothing that others do may undo that.
+    let mut of_first = Keys::new();
+    let steps = 80;
+    // Strangers and lost memories at once: then a change may be undone.
+    let has_strangers = seed.is_multiple_of(2);
+    for step in 0..steps + 600 {
         let quiet = step >= steps;
         let n = random.below(3) as usize;
         let what = if quiet {
             random.below(4)
         } else {
-            random.below(7)
+            random.below(8)
         };
         let master = &mut masters[n];
         let mut news = Vec::new();
         match what {
             0 | 1 => {
-                if let Some((id, record, revision)) = master.watch.pop_front() {
-                    let act = master.sync.entry(&id, record, revision).unwrap();
+                if let Some((id, entry)) = master.watch.pop_front() {
+                    let act = master.hear(&id, entry);
                     news = master.act(act, &mut bucket, &mut random);
                 }
             }
@@ -374,12 +440,11 @@ fn play(seed: u64) {
             }
             3 if !master.is_up => {
                 master.is_up = true;
-                for (id, (revision, record)) in &bucket.values {
-                    let act = master.sync.entry(id, record.clone(), *revision).unwrap();
-                    assert_eq!(act, None);
+                for (id, entry) in &bucket.values {
+                    assert_eq!(master.hear(id, entry.clone()), []);
                 }
                 let joins = match (bucket.revision, std::mem::replace(&mut master.was_up, true)) {
-                    (1.., false) => Joins::New,
+                    (1.., false) if n > 0 => Joins::New,
                     _ => Joins::Again,
                 };
                 let acts = master.sync.all_told(joins);
@@ -390,30 +455,41 @@ fn play(seed: u64) {
                 news = master.act(acts, &mut bucket, &mut random);
             }
             4 => {
+                let is_certain = master.sync.is_settled() && master.sync.uncertain.is_empty();
                 master.is_up = false;
                 master.watch.clear();
                 master.answers.clear();
                 master.sync.down();
-                if random.below(2) == 0 {
-                    // The role begins anew, perhaps with a base that is not the newest.
-                    if random.below(2) == 0 {
+                if random.below(2) == 0 && (n > 0 || is_certain) {
+                    // The others may begin with a base that is not the newest.
+                    if n == 0 || has_strangers || random.below(2) == 0 {
                         master.stored = master.sync.base.clone();
                     }
-                    master.sync = KeySync::with_base(master.stored.clone());
-                    for (id, keys) in &master.files {
-                        assert_eq!(master.sync.files_changed(id, keys.clone()), None);
-                    }
+                    master.begin_anew();
+                }
+            }
+            5 if has_strangers => {
+                let id = id(random.below(IDS) as usize);
+                let present = bucket.values.get(&id).map_or(0, |(revision, _)| *revision);
+                if let Put::Done(revision) = bucket.put(&id, None, present) {
+                    news.push((id, (revision, None)));
                 }
             }
             _ => {
-                let id = id(random.below(IDS) as usize);
+                let of = random.below(IDS) as usize;
+                if of == 0 && n > 0 {
+                    continue;
+                }
                 let state = KeyState::ALL[random.below(4) as usize];
                 let new = match random.below(3) {
                     0 => Keys::new(),
                     _ => keys(state, &format!("{step}")),
                 };
-                master.files.insert(id.clone(), new.clone());
-                let act = master.sync.files_changed(&id, new);
+                if of == 0 {
+                    of_first.clone_from(&new);
+                }
+                master.files.insert(id(of), new.clone());
+                let act = master.sync.files_changed(&id(of), new);
                 news = master.act(act, &mut bucket, &mut random);
             }
         }
@@ -428,11 +504,13 @@ fn play(seed: u64) {
         assert!(master.is_up && master.sync.is_settled(), "seed {seed}");
         for n in 0..IDS as usize {
             let files = master.files.get(&id(n)).cloned().unwrap_or_default();
-            let value = bucket.values.get(&id(n));
-            let value = value
-                .map(|(_, record)| record.keys.clone())
-                .unwrap_or_default();
+            let value = match bucket.values.get(&id(n)) {
+                Some((_, Some(record))) => record.keys.clone(),
+                // Of a stranger: nobody has known the minion.
+                Some((_, None)) | None => Keys::new(),
+            };
             assert_eq!(files, value, "seed {seed}, {n}");
+            assert!(n > 0 || files == of_first, "seed {seed}: undone");
         }
     }
 }

@@ -7,12 +7,10 @@
 mod session;
 
 use super::{Unsent, held};
-use halite_config::CollectiveGateway;
+pub use halite_nats::LinkOptions;
 use halite_sys::log_limiter::LogLimiter;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -25,57 +23,6 @@ const WAITING: usize = 16_384;
 const WAITING_BYTES: usize = 64 << 20;
 /// Largest payload until the broker has reported its limit: the default of `nats-server`.
 const USUAL_PAYLOAD: usize = 1 << 20;
-
-/// Options of a connection to NATS.
-#[derive(Clone, Default, PartialEq, Eq)]
-pub struct LinkOptions {
-    /// `host:port` or `nats://host:port`; tried in turn.
-    pub servers: Vec<String>,
-    /// User.
-    pub user: Option<String>,
-    /// Password.
-    pub password: Option<String>,
-    /// Whether to require TLS.
-    pub tls: bool,
-    /// File with the CA of the servers; empty for the system's.
-    pub ca: PathBuf,
-    /// File with our certificate; empty for none.
-    pub certificate: PathBuf,
-    /// File with its key.
-    pub key: PathBuf,
-    /// Name of the connection, shown by the servers.
-    pub name: String,
-}
-
-impl fmt::Debug for LinkOptions {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.debug_struct("LinkOptions")
-            .field("servers", &self.servers)
-            .field("user", &self.user)
-            .field("password", &self.password.as_ref().map(|_| "***"))
-            .field("tls", &self.tls)
-            .field("ca", &self.ca)
-            .field("certificate", &self.certificate)
-            .field("key", &self.key)
-            .field("name", &self.name)
-            .finish()
-    }
-}
-
-impl From<&CollectiveGateway> for LinkOptions {
-    fn from(settings: &CollectiveGateway) -> LinkOptions {
-        LinkOptions {
-            servers: settings.servers.clone(),
-            user: settings.user.clone(),
-            password: settings.password.clone(),
-            tls: settings.tls,
-            ca: settings.tls_ca.clone(),
-            certificate: settings.tls_cert.clone(),
-            key: settings.tls_key.clone(),
-            name: settings.identity.clone(),
-        }
-    }
-}
 
 /// An event of a link.
 #[derive(Debug)]

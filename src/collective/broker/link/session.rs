@@ -6,20 +6,18 @@ use async_nats::{Client, ConnectOptions, Event, Subscriber};
 use bytes::Bytes;
 use crossbeam_channel::RecvTimeoutError;
 use futures_util::StreamExt;
+use halite_nats::{error_text, shown, url};
 use halite_sys::log_limiter::LogLimiter;
 use halite_transport::attempts::{Attempts, Ended};
 use std::collections::HashMap;
-use std::error::Error;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc};
 
 /// Characters of an error of the broker that are logged.
 const WORDS: usize = 300;
 
-/// Timeout for connecting and logging in.
-const CONNECTING: Duration = Duration::from_secs(10);
 /// Interval of pings; a server that misses two is considered lost.
 const PING: Duration = Duration::from_secs(20);
 /// Most messages handed to the client library at once; they are lost with the connection.
@@ -28,8 +26,6 @@ const HANDED: usize = 128;
 const UNREAD: usize = 8192;
 /// How long sending the last messages may take.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
-/// Reconnect delay that keeps the library from reconnecting by itself.
-const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Connects until the link is dropped, which `ended` signals.
 pub(super) fn run(
@@ -40,7 +36,7 @@ pub(super) fn run(
     let servers = &shared.options.servers;
     let mut attempts = Attempts::default();
     while !shared.closing.load(Ordering::Acquire) {
-        let server = address(attempts.server(servers));
+        let server = url(attempts.server(servers));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -58,7 +54,7 @@ pub(super) fn run(
         if matches!(end, Ended::Closed) {
             return;
         }
-        if let Some(words) = attempts.ended(&server, end) {
+        if let Some(words) = attempts.ended(&shown(&server), end) {
             (shared.listener)(LinkEvent::Down(&words));
         }
         let pause = attempts.pause(servers.len());
@@ -66,28 +62,6 @@ pub(super) fn run(
             return;
         }
     }
-}
-
-fn address(server: &str) -> String {
-    if server.contains("://") {
-        server.to_owned()
-    } else {
-        format!("nats://{server}")
-    }
-}
-
-/// The text of an error with its causes.
-fn error_text(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text = format!("{text}: {inner_text}");
-        }
-        cause = inner.source();
-    }
-    text
 }
 
 /// The line for the log about an error that the broker reports, if one is due: it may report any number.
@@ -116,7 +90,7 @@ async fn session(
         gone: Notify::new(),
         errors,
     });
-    let connecting = options(shared, &events).connect(server);
+    let connecting = connect_options(shared, &events).connect(server);
     let client = tokio::select! {
         made = connecting => match made {
             Ok(client) => client,
@@ -159,25 +133,13 @@ async fn closing(shared: &Shared) {
     }
 }
 
-fn options(shared: &Arc<Shared>, events: &Arc<ConnectionEvents>) -> ConnectOptions {
-    let given = &shared.options;
-    let connected = AtomicBool::new(false);
+fn connect_options(shared: &Arc<Shared>, events: &Arc<ConnectionEvents>) -> ConnectOptions {
     let (listener, counted) = (events.clone(), shared.clone());
-    let mut options = ConnectOptions::new()
-        .name(&given.name)
-        .connection_timeout(CONNECTING)
-        .request_timeout(Some(CONNECTING))
+    let options = shared.options.connect_options();
+    options
         .ping_interval(PING)
         .client_capacity(HANDED)
         .subscription_capacity(UNREAD)
-        .ignore_discovered_servers()
-        .reconnect_delay_callback(move |_| {
-            if connected.swap(true, Ordering::Relaxed) {
-                NEVER
-            } else {
-                Duration::ZERO
-            }
-        })
         .event_callback(move |event| {
             match event {
                 Event::Disconnected | Event::Closed => listener.gone.notify_one(),
@@ -199,21 +161,7 @@ fn options(shared: &Arc<Shared>, events: &Arc<ConnectionEvents>) -> ConnectOptio
                 Event::Connected | Event::LameDuckMode | Event::Draining => {}
             }
             async {}
-        });
-    if let Some(user) = &given.user {
-        let password = given.password.clone().unwrap_or_default();
-        options = options.user_and_password(user.clone(), password);
-    }
-    if given.tls {
-        options = options.require_tls(true);
-    }
-    if !given.ca.as_os_str().is_empty() {
-        options = options.add_root_certificates(given.ca.clone());
-    }
-    if !given.certificate.as_os_str().is_empty() {
-        options = options.add_client_certificate(given.certificate.clone(), given.key.clone());
-    }
-    options
+        })
 }
 
 struct Work<'a> {
