@@ -138,6 +138,7 @@ pub struct LocalClient {
     requester: Requester,
     user: String,
     credentials: Option<Credentials>,
+    is_here: bool,
 }
 
 /// TLS to the master of this host: its own certificate is the one to trust, and the client's as well, as in Salt.
@@ -168,6 +169,7 @@ impl LocalClient {
         LocalClient {
             user: calling_user(),
             credentials: None,
+            is_here: false,
             requester,
             config,
         }
@@ -238,9 +240,17 @@ impl LocalClient {
             .map_err(|e| ClientError::NoMaster(format!("{}: {e}", path.display())))
     }
 
+    /// From now on, jobs are for the minions of this master alone, not for those of the others of its cluster.
+    pub fn only_here(&mut self) {
+        self.is_here = true;
+    }
+
     /// Publishes a job.
     pub fn publish(&mut self, job: &Job) -> Result<Published, ClientError> {
         let mut kwargs = job.kwargs.clone();
+        if self.is_here {
+            kwargs.set("here", true);
+        }
         let key = match &self.credentials {
             Some(credentials) => {
                 credentials.add_to(&mut kwargs);

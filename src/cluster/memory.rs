@@ -1,5 +1,6 @@
-//! What a master remembers of its cluster over restarts: `cachedir/cluster/member`.
+//! What a master remembers of its cluster over restarts.
 
+use crate::link::Cursor;
 use crate::record::KeyRecord;
 use crate::sync::Base;
 use halite_sys::daemon::{make_dir, write_atomic};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// Largest file, in bytes: some 1000 for each minion.
 const LARGEST: u64 = 256 << 20;
 
-/// The content of the file.
+/// The content of `cachedir/cluster/member`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
     /// `cluster_id`.
@@ -34,15 +35,7 @@ impl Memory {
     /// # Errors
     /// The file cannot be read, or is damaged.
     pub fn read(path: &Path) -> io::Result<Option<Memory>> {
-        let bytes = match read_finite(path, LARGEST) {
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-            other => other?,
-        };
-        let map = msgpack::decode_load(&bytes, Budget::of(bytes.len())).ok();
-        match map.as_ref().and_then(parse) {
-            Some(memory) => Ok(Some(memory)),
-            None => Err(io::Error::other(format!("{} is damaged", path.display()))),
-        }
+        read(path, parse)
     }
 
     /// Stores it.
@@ -64,9 +57,73 @@ impl Memory {
             "cluster" => self.cluster.as_str(), "bucket" => self.bucket.as_str(),
             "publication" => self.publication, "base" => base,
         };
-        make_dir(path.parent().unwrap_or(Path::new("/")), 0o700)?;
-        write_atomic(path, &msgpack::encode_map(&map, Profile::Local), 0o600)
+        write(path, &map)
     }
+}
+
+/// What a master remembers of the stream of jobs: `cachedir/cluster/jobs`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobsMemory {
+    /// The bucket, as in [`Memory`].
+    pub bucket: String,
+    /// Where this master is in the stream.
+    pub cursor: Cursor,
+    /// Up to when everything in this master's job log is told, in Unix seconds.
+    pub told: u64,
+}
+
+impl JobsMemory {
+    /// Its place.
+    pub fn path(cluster_dir: &Path) -> PathBuf {
+        cluster_dir.join("jobs")
+    }
+
+    /// Reads it; `None` if there is none.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged.
+    pub fn read(path: &Path) -> io::Result<Option<JobsMemory>> {
+        read(path, |map| {
+            let number = |name: &str| u64::try_from(map.int(name)?).ok();
+            Some(JobsMemory {
+                bucket: map.str("bucket")?.to_owned(),
+                cursor: Cursor {
+                    stream: map.int("stream")?,
+                    sequence: number("sequence")?,
+                },
+                told: number("told")?,
+            })
+        })
+    }
+
+    /// Stores it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        let map = halite_wire::map! {
+            "bucket" => self.bucket.as_str(), "told" => self.told,
+            "stream" => self.cursor.stream, "sequence" => self.cursor.sequence,
+        };
+        write(path, &map)
+    }
+}
+
+fn read<T>(path: &Path, parse: fn(&Map) -> Option<T>) -> io::Result<Option<T>> {
+    let bytes = match read_finite(path, LARGEST) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    let map = msgpack::decode_load(&bytes, Budget::of(bytes.len())).ok();
+    match map.as_ref().and_then(parse) {
+        Some(memory) => Ok(Some(memory)),
+        None => Err(io::Error::other(format!("{} is damaged", path.display()))),
+    }
+}
+
+fn write(path: &Path, map: &Map) -> io::Result<()> {
+    make_dir(path.parent().unwrap_or(Path::new("/")), 0o700)?;
+    write_atomic(path, &msgpack::encode_map(map, Profile::Local), 0o600)
 }
 
 fn parse(map: &Map) -> Option<Memory> {
@@ -122,5 +179,16 @@ mod tests {
         assert_eq!(Memory::read(&path).unwrap(), Some(memory));
         std::fs::write(&path, "x").unwrap();
         assert!(Memory::read(&path).is_err());
+        let jobs = JobsMemory {
+            bucket: "b".into(),
+            cursor: Cursor {
+                stream: 1,
+                sequence: 2,
+            },
+            told: 5,
+        };
+        let path = JobsMemory::path(dir.path());
+        jobs.write(&path).unwrap();
+        assert_eq!(JobsMemory::read(&path).unwrap(), Some(jobs));
     }
 }

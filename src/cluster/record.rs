@@ -180,33 +180,43 @@ impl Sealer {
     }
 }
 
-/// The name of a minion's keys in the bucket, where not all characters of ids are allowed.
+/// The name of a minion's keys in the bucket.
 pub fn name_of(id: &MinionId) -> String {
-    let mut name = KEY.to_owned();
-    for byte in id.as_str().bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => name.push(char::from(byte)),
-            other => name.push_str(&format!("={other:02X}")),
-        }
-    }
-    name
+    format!("{KEY}{}", token(id.as_str()))
 }
 
 /// The minion whose keys have this name.
 pub fn id_of(name: &str) -> Option<MinionId> {
-    let mut rest = name.strip_prefix(KEY)?.bytes();
-    let mut id = Vec::new();
+    text_of(name.strip_prefix(KEY)?)?.parse().ok()
+}
+
+/// A text as a part of a NATS subject, where not all characters are allowed.
+pub fn token(text: &str) -> String {
+    let mut token = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => token.push(char::from(byte)),
+            other => token.push_str(&format!("={other:02X}")),
+        }
+    }
+    token
+}
+
+/// The text of a [`token`].
+pub fn text_of(given: &str) -> Option<String> {
+    let mut rest = given.bytes();
+    let mut text = Vec::new();
     while let Some(byte) = rest.next() {
         if byte != b'=' {
-            id.push(byte);
+            text.push(byte);
             continue;
         }
         let digits = [rest.next()?, rest.next()?];
         let digits = std::str::from_utf8(&digits).ok()?;
-        id.push(u8::from_str_radix(digits, 16).ok()?);
+        text.push(u8::from_str_radix(digits, 16).ok()?);
     }
-    let id: MinionId = String::from_utf8(id).ok()?.parse().ok()?;
-    (name_of(&id) == name).then_some(id)
+    let text = String::from_utf8(text).ok()?;
+    (!text.is_empty() && token(&text) == given).then_some(text)
 }
 
 #[cfg(test)]

@@ -34,6 +34,10 @@ pub struct ClusterConfig {
     pub tls_key: PathBuf,
     /// `replicas`: servers that keep a copy of what the masters share.
     pub replicas: usize,
+    /// `keep`: seconds for which the servers keep what masters tell each other about jobs.
+    pub keep: u64,
+    /// `keep_bytes`: most bytes of it.
+    pub keep_bytes: u64,
 }
 
 impl ClusterConfig {
@@ -71,8 +75,14 @@ const SETTINGS: &[(&str, SettingKind)] = &[
     ("tls_cert", SettingKind::Text),
     ("tls_key", SettingKind::Text),
     ("replicas", SettingKind::Number(1, 5)),
+    ("keep", SettingKind::Number(60, 30 * 86_400)),
+    ("keep_bytes", SettingKind::Number(16 << 20, 1 << 40)),
 ];
 
+/// `keep`, as stock's job cache.
+const KEEP: u64 = 86_400;
+/// `keep_bytes`.
+const KEEP_BYTES: u64 = 1 << 30;
 /// Where NATS servers are, unless `servers` says otherwise.
 const SERVER: &str = "localhost:4222";
 
@@ -99,6 +109,8 @@ impl MasterConfig {
             tls_cert: path("tls_cert"),
             tls_key: path("tls_key"),
             replicas: usize::try_from(number(given, "replicas", 3)).unwrap_or(1),
+            keep: number(given, "keep", KEEP),
+            keep_bytes: number(given, "keep_bytes", KEEP_BYTES),
         })
     }
 

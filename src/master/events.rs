@@ -14,6 +14,8 @@ pub const TRIMMED: &str = "VALUE_TRIMMED";
 pub const LARGEST_EVENT: usize = 16 << 20;
 /// User name of the reactor; events of this user trigger no reactions, so that those cannot cause each other.
 pub const REACTOR_USER: &str = "Reactor";
+/// The master of the cluster from which an event or a stored job comes, if that is another one; Salt's name.
+pub const PEER: &str = "__peer_id";
 /// How long a role waits for an EventPublisher that is restarting.
 const PATIENCE: Duration = Duration::from_secs(3);
 

@@ -42,6 +42,8 @@ pub enum Writes {
     Cache,
     /// To `cachedir` and `pki_dir`.
     CacheAndKeys,
+    /// To `sock_dir`, `cachedir` and `pki_dir`.
+    SocketsCacheAndKeys,
     /// Options name files at any place.
     Anywhere,
 }
@@ -93,6 +95,11 @@ impl Privileges {
             }
             Writes::Cache => vec![config.cachedir.clone()],
             Writes::CacheAndKeys => vec![config.cachedir.clone(), config.pki_dir.clone()],
+            Writes::SocketsCacheAndKeys => vec![
+                config.sock_dir.clone(),
+                config.cachedir.clone(),
+                config.pki_dir.clone(),
+            ],
             Writes::Anywhere => return None,
         };
         // Log files are moved away and created again.
@@ -119,6 +126,7 @@ impl fmt::Display for Privileges {
             Writes::SocketsAndReplays => "write to sock_dir and the file of replays",
             Writes::Cache => "write to cachedir",
             Writes::CacheAndKeys => "write to cachedir and pki_dir",
+            Writes::SocketsCacheAndKeys => "write to sock_dir, cachedir and pki_dir",
             Writes::Anywhere => "write anywhere",
         })?;
         if self.connects {

@@ -89,13 +89,13 @@ pub const TOPOLOGY: &[RoleInfo] = &[
     RoleInfo {
         name: "cluster",
         title: "Cluster",
-        binds: "",
-        connects: "cluster:servers, master_event_pull.ipc",
-        owns: "keys and the key of publications that the masters of a cluster have in common; where `cluster_id` is set",
+        binds: "cluster.ipc",
+        connects: "cluster:servers, publish_pull.ipc, master_event_pub.ipc, master_event_pull.ipc",
+        owns: "keys, jobs and the key of publications that the masters of a cluster have in common; where `cluster_id` is set",
         is_enabled: |config| config.cluster().is_some(),
         may: Privileges {
             connects: true,
-            ..Privileges::writing(Writes::CacheAndKeys)
+            ..Privileges::writing(Writes::SocketsCacheAndKeys)
         },
     },
     RoleInfo {

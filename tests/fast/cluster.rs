@@ -1,11 +1,25 @@
 //! Masters that have keys of minions, sessions and the key of publications in common, over a real `nats-server`.
 
+use halite::store::Stores;
+use halite::store::jobs::JobStore;
 use halite::store::keys::KeyState;
-use halite::wire::ids::MinionId;
+use halite::wire::ids::{Jid, MinionId};
 use serde_json::json;
 use std::fs;
+use std::sync::Arc;
 use testing::cluster::{Cluster, keys, state};
 use testing::{Master, Minion, wait_until};
+
+fn jobs(master: &Master) -> Arc<dyn JobStore> {
+    let config = halite::config::load_master(&master.home.config_dir());
+    Stores::open(&config.expect("its configuration is fine")).jobs
+}
+
+/// The jid that `halite -v` shows.
+fn jid_of(out: &str) -> Jid {
+    let mut words = out.split_whitespace();
+    words.find_map(|word| word.parse().ok()).expect("a jid")
+}
 
 fn answers(master: &Master, id: &str) -> bool {
     let said = master.halite_cli().ask(&[id, "test.ping", "-t", "1"]);
@@ -127,4 +141,71 @@ fn deleted_keys_stay_deleted() {
                 .contains("the data of the NATS servers is lost")
         });
     }
+}
+
+/// Jobs go to the minions of all masters, and all know what came of them.
+#[test]
+fn any_master_reaches_all_minions() {
+    let Some(mut cluster) = Cluster::start("auto_accept: true") else {
+        return;
+    };
+    let ids = ["m1", "m2"];
+    let mut minions = [0, 1].map(|n: usize| Minion::halite(&cluster.masters[n], ids[n], ""));
+    for id in ids {
+        cluster.wait_state(id, Some(KeyState::Accepted));
+    }
+    let ask = |cluster: &Cluster, n: usize, words: &[&str]| {
+        cluster.masters[n]
+            .halite_cli()
+            .ask(words)
+            .unwrap_or_default()
+    };
+    for n in [0, 1] {
+        wait_until("both answer", || {
+            let said = ask(&cluster, n, &["*", "test.ping", "-t", "2"]);
+            ids.iter().all(|id| said.get(*id) == Some(&json!(true)))
+        });
+    }
+    // Each runs it once, and both masters have all of it.
+    let marker = cluster.masters[0].home.cache().join("ran");
+    let line = format!("echo x >> {}", marker.display());
+    let ran = cluster.masters[0]
+        .halite_cli()
+        .salt(&["*", "cmd.run", &line, "-v"]);
+    let out = ran.ok().expect("the job runs");
+    let jid = jid_of(&out);
+    assert_eq!(fs::read_to_string(&marker).unwrap(), "x\nx\n");
+    let has_all = |cluster: &Cluster, n: usize, jid: &Jid| {
+        let job = jobs(&cluster.masters[n]).get(jid).unwrap();
+        job.is_some_and(|job| {
+            job.load.str("fun") == Some("cmd.run")
+                && job.minions.len() == 2
+                && job.returns.len() == 2
+        })
+    };
+    for n in [0, 1] {
+        wait_until("it has the job", || has_all(&cluster, n, &jid));
+    }
+    // Without the servers, a master reaches its own minions, if that is asked for.
+    cluster.nats.kill();
+    let refused = || {
+        let ran = cluster.masters[0]
+            .halite_cli()
+            .salt(&["*", "test.ping", "-t", "2"]);
+        ran.describe().contains("has no connection to its cluster")
+    };
+    wait_until("it refuses", refused);
+    let line = format!("echo y >> {}; sleep 2", marker.display());
+    let ran = cluster.masters[1]
+        .halite_cli()
+        .salt(&["m2", "cmd.run", &line, "-v", "--here"]);
+    let jid = jid_of(&ran.ok().expect("its own minion runs it"));
+    cluster.nats.restart();
+    let told = || {
+        let job = jobs(&cluster.masters[0]).get(&jid).unwrap();
+        job.is_some_and(|job| job.returns.len() == 1)
+    };
+    wait_until("the first hears of it", told);
+    assert_eq!(fs::read_to_string(&marker).unwrap(), "x\nx\ny\n");
+    minions.iter_mut().for_each(Minion::must_live);
 }

@@ -57,6 +57,7 @@ complete -c halite -s V -l versions-report -d 'Print the versions of the program
 complete -c halite -l version -d 'Print the version of the program, and exit'
 complete -c halite -s s -l static -d 'Collect all returns and show them together at the end'
 complete -c halite -l async -d 'Print the jid and do not wait'
+complete -c halite -l here -d 'In a cluster: only to minions that are connected to this master, also while it cannot reach the others'
 complete -c halite -l failhard -d 'Stop a batch run at the first minion that fails'
 complete -c halite -s v -l verbose -d 'Show the jid and the expected minions before the returns'
 complete -c halite -s p -l progress -d 'Show progress on standard error'

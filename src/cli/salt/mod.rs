@@ -51,6 +51,10 @@ pub(crate) struct SaltOptions {
     #[arg(long = "async")]
     detached: bool,
 
+    /// In a cluster: only to minions that are connected to this master, also while it cannot reach the others
+    #[arg(long)]
+    here: bool,
+
     /// Run on this many minions at a time: a number or a percentage
     #[arg(
         short = 'b',

@@ -263,6 +263,9 @@ impl JobRun {
             Ok(client) => client,
             Err(why) => return Ok(fail(why, EXIT_NOTHING)),
         };
+        if self.options.here {
+            client.only_here();
+        }
         let mut events = client.listen()?;
         let stop = stop_on_signal();
         let progress = self.options.progress.then(StateProgress::new);

@@ -115,6 +115,9 @@ impl Cluster<'_> {
         if self.publication.is_none() {
             self.replace_publication();
         }
+        let mark = self.memory.bucket.clone();
+        let cursor = self.jobs.join(&self.secret, &self.config.id, &mark);
+        self.link.follow(cursor);
         log::info!("cluster: member of {}", self.id);
         Ok(())
     }

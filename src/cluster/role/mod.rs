@@ -11,10 +11,12 @@
 //! connection, unless another master was faster. If all data of NATS is lost, no master fills the new bucket by
 //! itself, since a deleted key could come back: the log says what to do.
 
+mod jobs;
 mod membership;
 
+use crate::jobs::{self as cluster_jobs, News};
 use crate::key_files::KeyFiles;
-use crate::link::{self, Entry, Link, LinkEvent};
+use crate::link::{Entry, Link, LinkEvent};
 use crate::memory::{self, Memory};
 use crate::record::{
     KeyRecord, Keys, META, Meta, PUBLICATION, PublicationKey, Sealer, id_of, name_of,
@@ -49,8 +51,19 @@ const WATCH: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_secs(10);
 /// How often what has changed is remembered.
 const STORE: Duration = Duration::from_secs(1);
+/// Most news that wait.
+const WAITING: usize = 1024;
 /// `EX_USAGE`.
 const EXIT_CONFIG: i32 = 64;
+
+/// What the role hears.
+#[derive(Debug)]
+enum Input {
+    /// From the connection.
+    Link(LinkEvent),
+    /// About jobs of this master.
+    News(News),
+}
 
 /// Runs the role until it is stopped.
 ///
@@ -63,13 +76,18 @@ pub fn run(
     stop: &StopFlag,
 ) -> Result<(), ExitError> {
     let secret = cluster_secret(cluster).map_err(|e| ExitError::new(EXIT_CONFIG, e))?;
-    let (sender, events) = link::queue();
+    // Whoever tells waits while it is full.
+    let (sender, events) = crossbeam_channel::bounded(WAITING);
+    let news = sender.clone();
+    let about_jobs = move |event| news.send(Input::News(event)).map_err(|_| ());
+    cluster_jobs::start(config, stop, about_jobs)?;
+    let from_link = move |event| sender.send(Input::Link(event)).map_err(|_| ());
     let name = format!("halite-{}", config.id);
     let mut role = Cluster::new(
         config,
         &cluster.id,
         secret,
-        Link::open(cluster, &name, sender)?,
+        Link::open(cluster, &name, from_link)?,
     )?;
     let mut score = Score::inherited(ROLE);
     roles.ready();
@@ -106,6 +124,7 @@ struct Cluster<'a> {
     shared: SharedSecret,
     bus: Bus,
     sync: KeySync,
+    jobs: jobs::Jobs,
     membership: Membership,
     memory: Memory,
     memory_file: PathBuf,
@@ -157,6 +176,7 @@ impl<'a> Cluster<'a> {
             secret,
             link,
             files,
+            jobs: jobs::Jobs::new(config, &stores)?,
             stores,
             shared: SharedSecret::inherited()?,
             bus: Bus::new(config),
@@ -187,17 +207,22 @@ impl<'a> Cluster<'a> {
         halite_wire::map! {
             "member" => u64::from(self.membership == Membership::Member), "keys" => self.sync.count() as u64,
             "connections" => self.connections, "conflicts" => self.conflicts, "refused" => self.refused,
+            "told" => self.jobs.outbox.told, "waiting" => self.jobs.outbox.backlog(),
+            "returns" => self.jobs.inbox.returns, "published" => self.jobs.inbox.published,
         }
     }
 
     /// Waits for the bucket, at most until the files are to be looked at, and does what is due.
-    fn turn(&mut self, events: &Receiver<LinkEvent>) -> Result<(), ExitError> {
-        if let Ok(event) = events.recv_timeout(WATCH) {
-            self.hear(event)?;
-            for event in events.try_iter().take(1000) {
-                self.hear(event)?;
+    fn turn(&mut self, events: &Receiver<Input>) -> Result<(), ExitError> {
+        if let Ok(input) = events.recv_timeout(WATCH) {
+            for input in std::iter::once(input).chain(events.try_iter().take(WAITING)) {
+                match input {
+                    Input::Link(event) => self.hear(event)?,
+                    Input::News(news) => self.news(news),
+                }
             }
         }
+        self.tell()?;
         if self.looked.is_none_or(|at| at.elapsed() >= WATCH) {
             self.looked = Some(Instant::now());
             for (id, keys) in self.files.changes()? {
@@ -223,6 +248,7 @@ impl<'a> Cluster<'a> {
     /// Stores what has changed of what is to be remembered.
     fn remember(&mut self) -> Result<(), ExitError> {
         self.stored = Instant::now();
+        self.jobs.remember()?;
         if self.memory.bucket.is_empty() {
             return Ok(());
         }
@@ -258,6 +284,7 @@ impl<'a> Cluster<'a> {
                 self.meta = None;
                 self.replacing = None;
                 self.sync.down();
+                self.jobs.down();
             }
             LinkEvent::Entry(entry) => match self.membership {
                 Membership::Unknown | Membership::Founding => {
@@ -272,6 +299,14 @@ impl<'a> Cluster<'a> {
                 self.join()?;
             }
             LinkEvent::PutEnded(name, how) => self.put_ended(&name, how)?,
+            LinkEvent::Following(found) => self.following(found),
+            LinkEvent::NotFollowing(why) => log::error!("cluster: no jobs of other masters: {why}"),
+            LinkEvent::Told {
+                origin,
+                bytes,
+                sequence,
+            } => self.told(&origin, &bytes, sequence)?,
+            LinkEvent::Appended(ticket, is_told) => self.jobs.outbox.ended(ticket, is_told),
         }
         Ok(())
     }

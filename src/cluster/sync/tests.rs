@@ -182,8 +182,18 @@ fn old_records_cannot_be_put_back() {
     let mut sync = KeySync::default();
     sync.all_told(Joins::Again);
     let accepted = keys(KeyState::Accepted, "a");
-    assert!(!sync.entry(&id(1), record(2, accepted.clone()), 4).unwrap().is_empty());
-    assert!(!sync.entry(&id(1), record(3, Keys::new()), 5).unwrap().is_empty());
+    assert!(
+        !sync
+            .entry(&id(1), record(2, accepted.clone()), 4)
+            .unwrap()
+            .is_empty()
+    );
+    assert!(
+        !sync
+            .entry(&id(1), record(3, Keys::new()), 5)
+            .unwrap()
+            .is_empty()
+    );
     assert_eq!(sync.entry(&id(1), record(2, accepted), 6), Err(3));
 }
 

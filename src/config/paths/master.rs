@@ -35,6 +35,11 @@ impl MasterConfig {
         self.sock_dir.join("publish_pull.ipc")
     }
 
+    /// Socket on which the role `cluster` hears of jobs that are published.
+    pub fn cluster_pull(&self) -> PathBuf {
+        self.sock_dir.join("cluster.ipc")
+    }
+
     /// Socket on which the request server passes requests to workers.
     pub fn workers(&self) -> PathBuf {
         self.sock_dir.join("workers.ipc")

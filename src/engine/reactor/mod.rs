@@ -16,7 +16,7 @@ use halite_client::runner::reactor::proof;
 use halite_client::sls::{self, MasterSls};
 use halite_config::MasterConfig;
 use halite_ipc::Event;
-use halite_master::events::REACTOR_USER as USER;
+use halite_master::events::{PEER, REACTOR_USER as USER};
 use halite_master::roles::Roles;
 use halite_render::files::SourceFile;
 use halite_render::state::reaction::{compile_reactions, pad_reactions};
@@ -36,6 +36,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         source: source(config).map_err(|why| ExitError::new(1, why))?,
         built: Instant::now(),
         leader: true,
+        in_cluster: config.cluster().is_some(),
         config,
     };
     std::thread::scope(|scope| {
@@ -83,6 +84,7 @@ struct Reactor<'a> {
     built: Instant,
     /// Whether this master reacts; `reactor.set_leader` changes it.
     leader: bool,
+    in_cluster: bool,
     config: &'a MasterConfig,
 }
 
@@ -100,7 +102,9 @@ impl Reactor<'_> {
                 return;
             }
         };
-        if data.str("user") == Some(USER) {
+        // What comes from another master of the cluster is that master's to react to.
+        let is_of_peer = self.in_cluster && data.contains(PEER);
+        if data.str("user") == Some(USER) || is_of_peer {
             return;
         }
         if managing {

@@ -4,8 +4,10 @@ use super::named;
 use super::sink::Sink;
 use halite_config::MasterConfig;
 use halite_ipc::Event;
+use halite_master::events::PEER;
 use halite_sys::signals::StopFlag;
 use halite_target::Glob;
+use halite_wire::msgpack;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -56,6 +58,7 @@ struct Waiting {
 pub struct EventQueue {
     returner: &'static str,
     filter: Filter,
+    in_cluster: bool,
     /// `event_return_queue`: number of events collected before a write.
     collect: usize,
     /// `event_return_queue_max_seconds`.
@@ -89,12 +92,19 @@ pub fn start(
     (queue, thread)
 }
 
+/// Whether it comes from another master of the cluster, which writes it.
+fn is_of_peer(event: &Event) -> bool {
+    let data = msgpack::decode(&event.payload).ok();
+    data.is_some_and(|data| data.as_map().is_some_and(|data| data.contains(PEER)))
+}
+
 impl EventQueue {
     fn new(config: &MasterConfig, returner: &'static str) -> EventQueue {
         let longest = config.event_return_queue_max_seconds;
         EventQueue {
             returner,
             filter: Filter::new(config),
+            in_cluster: config.cluster().is_some(),
             collect: (config.event_return_queue as usize).min(MOST_EVENTS),
             longest: (longest > 0).then(|| Duration::from_secs(longest)),
             waiting: Mutex::default(),
@@ -109,7 +119,7 @@ impl EventQueue {
 
     /// Queues an event if the filter admits it; drops and counts it if the queue is full.
     pub fn add(&self, event: &Arc<Event>) {
-        if !self.filter.admits(&event.tag) {
+        if !self.filter.admits(&event.tag) || (self.in_cluster && is_of_peer(event)) {
             return;
         }
         let mut waiting = self.lock();

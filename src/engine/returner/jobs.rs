@@ -3,12 +3,13 @@
 use super::named;
 use super::sink::Sink;
 use halite_config::MasterConfig;
+use halite_master::events::PEER;
 use halite_store::Stores;
 use halite_store::jobs::{JobStore, JobUpdate};
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_sys::signals::StopFlag;
-use halite_wire::Value;
 use halite_wire::ids::Jid;
+use halite_wire::{Map, Value};
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
@@ -39,19 +40,6 @@ const MARGIN: Duration = Duration::from_secs(60);
 
 /// A run of a runner or wheel function is stored at most this much later than its event is fired.
 const LATE: Duration = Duration::from_secs(2);
-
-/// The job that an event is about (`salt/job/<jid>/new`, `salt/job/<jid>/ret/<id>`, `salt/run/<jid>/ret`,
-/// `salt/wheel/<jid>/ret`), and whether it may not be in the log yet.
-pub fn news_of(tag: &str) -> Option<(Jid, bool)> {
-    let (kind, rest) = tag.strip_prefix("salt/")?.split_once('/')?;
-    let (jid, what) = rest.split_once('/')?;
-    let late = match kind {
-        "job" if what == "new" || what.starts_with("ret/") => false,
-        "run" | "wheel" if what == "ret" => true,
-        _ => return None,
-    };
-    Some((jid.parse().ok()?, late))
-}
 
 #[derive(Default)]
 struct Pending {
@@ -126,11 +114,13 @@ impl JobQueue {
     }
 }
 
-/// Starts the thread that copies to `sink`; without `returns`, only the loads.
+/// Starts the thread that copies to `sink`; without `returns`, only the loads. In a cluster, what is not `is_local` gets only what
+/// is of this master.
 pub fn start(
     config: &MasterConfig,
     sink: Sink,
     returns: bool,
+    is_local: bool,
     stop: &StopFlag,
 ) -> (Arc<JobQueue>, JoinHandle<()>) {
     let queue = Arc::new(JobQueue::default());
@@ -143,6 +133,7 @@ pub fn start(
         reached: Checkpoint::read(dir.join(format!("{}.reached", sink.name))),
         sink,
         returns,
+        is_shared: !is_local && config.cluster().is_some(),
         places: HashMap::new(),
         looked: Instant::now(),
         keep: if archived {
@@ -162,6 +153,8 @@ struct Copier {
     log: Arc<dyn JobStore>,
     sink: Sink,
     returns: bool,
+    /// Whether the other masters of the cluster write to it what is theirs.
+    is_shared: bool,
     /// Number of bytes of each job's file that are copied.
     places: HashMap<Jid, u64>,
     reached: Checkpoint,
@@ -240,6 +233,13 @@ impl Copier {
     }
 
     fn write(&mut self, mut batch: Vec<JobUpdate>) -> bool {
+        if self.is_shared {
+            let is_own = |load: &Map| !load.contains(PEER);
+            for news in &mut batch {
+                news.load.take_if(|load| !is_own(load));
+                news.returns.retain(|one| is_own(&one.load));
+            }
+        }
         if !self.returns {
             batch.iter_mut().for_each(|news| news.returns.clear());
         }
@@ -322,21 +322,6 @@ impl Drop for Copier {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn loads_and_returns_are_news() {
-        let late = |tag: &str| news_of(tag).map(|(_, late)| late);
-        assert_eq!(late("salt/job/20261121092637195592/new"), Some(false));
-        assert_eq!(late("salt/job/20261121092637195592/ret/m"), Some(false));
-        assert_eq!(late("salt/run/20261121092637195592/ret"), Some(true));
-        for other in [
-            "salt/job/20261121092637195592/prog/m/1",
-            "salt/job/x/new",
-            "minion_start",
-        ] {
-            assert!(late(other).is_none(), "{other}");
-        }
-    }
 
     #[test]
     fn the_point_survives() {

@@ -20,6 +20,7 @@ use events::EventQueue;
 use halite_client::listen::listen;
 use halite_config::{JobCacheCompat, MasterConfig};
 use halite_ipc::Event;
+use halite_master::returns::news_of;
 use halite_master::roles::Roles;
 use halite_master::score::Score;
 use halite_sys::exit::ExitError;
@@ -42,12 +43,12 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let mut threads = Vec::new();
     for (returner, returns) in config.job_returners() {
         let sink = Sink::new(config, returner);
-        let (queue, thread) = jobs::start(config, sink, returns, stop);
+        let (queue, thread) = jobs::start(config, sink, returns, false, stop);
         writers.jobs.push(queue);
         threads.push(thread);
     }
     if config.job_cache_compat == JobCacheCompat::Full {
-        let (queue, thread) = jobs::start(config, stock_files::sink(config), true, stop);
+        let (queue, thread) = jobs::start(config, stock_files::sink(config), true, true, stop);
         writers.jobs.push(queue);
         threads.push(thread);
     }
@@ -99,7 +100,7 @@ impl Writers {
         if event.tag == DROPPED {
             self.look_again();
         }
-        if let Some((jid, late)) = jobs::news_of(&event.tag) {
+        if let Some((jid, late)) = news_of(&event.tag) {
             self.jobs.iter().for_each(|queue| queue.add(&jid, late));
         }
         let event = Arc::new(event);

@@ -5,6 +5,7 @@ use super::pubkey_signature::PubkeySignature;
 use crate::access::Access;
 use crate::events::Bus;
 use crate::functions::FunctionHooks;
+use crate::score;
 use halite_config::{MasterConfig, Ports};
 use halite_crypto::noise::{Signer, StaticKey, fingerprint, statement};
 use halite_crypto::{CipherKind, KeyString, PrivateKey, PublicKey, SessionCipher, Signing};
@@ -13,8 +14,10 @@ use halite_store::Stores;
 use halite_store::files::FileServer;
 use halite_store::keys::{KeyState, Version};
 use halite_sys::exit::ExitError;
+use halite_sys::scoreboard::Scoreboard;
 use halite_sys::shared::SharedSecret;
 use halite_sys::slots::Slot;
+use halite_sys::time::unix_now_i64;
 use halite_transport::sockets::{self, Push, PushOptions};
 use halite_wire::Transport;
 use halite_wire::ids::{Jid, JidClock, MinionId};
@@ -24,6 +27,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
+
+/// How long what the role `cluster` has told counts, in seconds.
+const MEMBER_FOR: u64 = 10;
 
 /// Most cached peers; when full, the cache is cleared.
 const PEERS_HELD: usize = 50_000;
@@ -45,6 +51,10 @@ pub(crate) struct Context {
     /// Returns and events that are not stored and fired yet.
     pub batch: Batch,
     pub publish: Push,
+    /// To the role that tells the other masters of a cluster about jobs.
+    pub cluster: Option<Push>,
+    /// In a cluster: the counters of all roles.
+    board: Option<Scoreboard>,
     pub jids: JidClock,
     /// Functions of a higher layer.
     pub lent: FunctionHooks,
@@ -165,6 +175,9 @@ impl Context {
         };
         let path = config.publish_pull();
         let publish = Push::connect(context, &path, options)?;
+        let in_cluster = config.cluster().is_some();
+        let to_cluster = || Push::connect(context, &config.cluster_pull(), options);
+        let cluster = in_cluster.then(to_cluster).transpose()?;
         let master = crate::master_key(&config)?;
         let master_pub = halite_crypto::clean_key(&master.public().to_pem());
         let signing = PubkeySignature::load(&config)?;
@@ -194,7 +207,24 @@ impl Context {
             signing,
             noise,
             publish,
+            board: cluster
+                .as_ref()
+                .and_then(|_| Scoreboard::inherited().ok())
+                .map(|(board, _)| board),
+            cluster,
             config,
+        })
+    }
+
+    /// Whether this master is connected to its cluster, by what the role `cluster` has told last.
+    pub fn is_member(&self) -> bool {
+        let records = self.board.as_ref().map(score::all).unwrap_or_default();
+        let role = records
+            .iter()
+            .find(|record| record.str("role") == Some("cluster"));
+        role.is_some_and(|role| {
+            let at = role.int("at").unwrap_or(0);
+            role.int("member") == Some(1) && unix_now_i64().abs_diff(at) <= MEMBER_FOR
         })
     }
 

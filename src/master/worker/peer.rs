@@ -182,6 +182,7 @@ fn admitted(worker: &Context, id: &MinionId, load: &Map) -> Result<Option<Admitt
         meant,
         load: job,
         order: Order {
+            is_here: false,
             additions: additions.fields,
             delimiter: None,
             asker: Some(id.clone()),

@@ -26,6 +26,9 @@ const FIELDS: [&str; 10] = [
 /// How far the time in a jid of others may be from now, in seconds: clients and stock masters may use local time.
 pub(super) const FAR: i64 = 24 * 3600;
 
+/// Why a job is refused that the other masters of the cluster cannot get.
+const ALONE: &str = "Not published: this master has no connection to its cluster. `halite --here` reaches the minions that are connected to this master.";
+
 /// Handles one publish request.
 pub(crate) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result<Value, ExitError> {
     let kwargs = load
@@ -77,6 +80,7 @@ pub(crate) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result
         ));
     }
     let job = Order {
+        is_here: kwargs.get("here").is_some_and(Value::truthy),
         additions: additions.fields,
         delimiter: kwargs.str("delimiter").map(str::to_owned),
         asker: None,
@@ -106,6 +110,8 @@ pub(super) struct Resolved {
 /// What a job has beside the fields of its load.
 #[derive(Default)]
 pub(super) struct Order {
+    /// Whether it is for the minions of this master alone, and not for those of the others of its cluster (`halite --here`).
+    pub is_here: bool,
     /// Its additions.
     pub additions: Map,
     /// The delimiter of the target, if it was given.
@@ -177,6 +183,12 @@ pub(super) fn send_out(
         log::warn!(jid:% = jid; "the job {jid} is refused: {why}");
         return Ok(Value::Map(halite_wire::map! {"error" => why}));
     }
+    let is_for_all = worker.cluster.is_some() && !order.is_here;
+    if is_for_all && !worker.is_member() {
+        worker.stats.unpublished += 1;
+        log::warn!(jid:% = jid; "the job {jid} is refused: {ALONE}");
+        return Ok(Value::Map(halite_wire::map! {"error" => ALONE}));
+    }
     // Store it before anybody hears of it: a gateway may deliver the first return at once.
     if !order.additions.contains("nocache") {
         let mut kept = load.clone();
@@ -187,7 +199,7 @@ pub(super) fn send_out(
             .save_load(&jid, &kept, &minions, &missing)?;
     }
     announce(worker, load, &job, &jid, &minions, &missing);
-    if let Err(e) = send(worker, &target, bytes, &minions) {
+    if let Err(e) = send(worker, &target, bytes, &minions, is_for_all) {
         let why =
             format!("the publisher does not accept the job ({e}); see `halite-master --topology`");
         worker.stats.unpublished += 1;
@@ -470,6 +482,7 @@ fn send(
     target: &Target,
     job: Vec<u8>,
     minions: &[String],
+    is_for_all: bool,
 ) -> sockets::Result<()> {
     let mut parts = vec![job];
     if is_private(worker, target, minions) {
@@ -485,5 +498,11 @@ fn send(
             parts.push(BROADCAST.into());
         }
     }
-    worker.publish.send(&parts)
+    worker.publish.send(&parts)?;
+    if let Some(cluster) = worker.cluster.as_ref().filter(|_| is_for_all)
+        && let Err(e) = cluster.send(&parts)
+    {
+        log::error!("a job does not reach the other masters of the cluster: {e}");
+    }
+    Ok(())
 }

@@ -25,9 +25,9 @@ impl Cluster {
              cluster: {{servers: ['{}'], replicas: 1}}\ngather_job_timeout: 1\n{more}",
             nats.address()
         );
-        let first = Master::halite(&lines);
+        let first = Master::halite(&format!("id: one\n{lines}"));
         wait_until("the first is a member", || is_member(&first));
-        let second = join(&first, &lines);
+        let second = join(&first, &format!("id: two\n{lines}"));
         Some(Cluster {
             masters: [first, second],
             nats,

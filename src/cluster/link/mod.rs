@@ -1,13 +1,17 @@
-//! The connection to the bucket of a cluster: a key-value store of NATS JetStream, with names and bytes.
+//! The connection to the bucket of a cluster, a key-value store of NATS JetStream with names and bytes, and to the stream of
+//! jobs ([`stream`]).
 //!
 //! One thread with a runtime for each connection, so that all state of the client library for a lost one goes with its runtime.
 //! Decisions are made by writes with a revision only; what is read may be old.
+
+mod stream;
+
+pub use stream::{Cursor, Found};
 
 use crate::sync::Put;
 use async_nats::jetstream::kv::{Operation, Store, UpdateErrorKind};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use async_nats::{Client, ConnectOptions, Event, jetstream};
-use crossbeam_channel::{Receiver, Sender};
 use futures_util::StreamExt;
 use halite_config::ClusterConfig;
 use halite_nats::{LinkOptions, error_text, shown, url};
@@ -37,6 +41,21 @@ pub enum LinkEvent {
     AllTold,
     /// A write has ended.
     PutEnded(String, Put),
+    /// The stream of jobs is open: what was found. Its messages follow.
+    Following(Found),
+    /// The stream of jobs cannot be used: why.
+    NotFollowing(String),
+    /// A message of the stream.
+    Told {
+        /// The end of its subject: who says to have sent it.
+        origin: String,
+        /// The message.
+        bytes: Vec<u8>,
+        /// Its number in the stream.
+        sequence: u64,
+    },
+    /// Whether the servers have the message with this ticket.
+    Appended(u64, bool),
     /// Not connected: why.
     Down(String),
 }
@@ -52,9 +71,29 @@ pub struct Entry {
     pub revision: u64,
 }
 
+/// An error if nobody listens any more.
+pub type Told = Result<(), ()>;
+
+/// What the connection's thread is to do.
+enum Order {
+    Put(Entry),
+    Follow(Cursor),
+    Append {
+        origin: String,
+        pieces: Vec<Vec<u8>>,
+        ticket: u64,
+    },
+}
+
+/// What has ended.
+enum Done {
+    Put(String, Put),
+    Append(u64, bool),
+}
+
 /// The connection; dropping it ends its thread.
 pub struct Link {
-    writes: mpsc::Sender<Entry>,
+    orders: mpsc::Sender<Order>,
     closing: Arc<Closing>,
     thread: Option<JoinHandle<()>>,
 }
@@ -66,29 +105,33 @@ struct Closing {
 }
 
 impl Link {
-    /// Connects to the servers of the cluster, again and again, until it is dropped. `name` is shown by the servers.
+    /// Connects to the servers of the cluster, again and again, until it is dropped, and passes what happens to `tell`. `name` is
+    /// shown by the servers.
     ///
     /// # Errors
     /// No thread can be started.
     pub fn open(
         cluster: &ClusterConfig,
         name: &str,
-        events: Sender<LinkEvent>,
+        tell: impl Fn(LinkEvent) -> Told + Send + 'static,
     ) -> std::io::Result<Link> {
-        let (writes, waiting) = mpsc::channel(WAITING);
+        let (orders, waiting) = mpsc::channel(WAITING);
         let closing = Arc::<Closing>::default();
         let session = Session {
             options: LinkOptions::of_cluster(cluster, name),
+            id: cluster.id.clone(),
             replicas: cluster.replicas,
+            keep: stream::age(cluster.keep),
+            keep_bytes: i64::try_from(cluster.keep_bytes).unwrap_or(i64::MAX),
             bucket: format!("HALITE_{}_STATE", cluster.id),
-            events,
+            tell: Box::new(tell),
             closing: closing.clone(),
         };
         let thread = std::thread::Builder::new()
             .name("bucket".into())
             .spawn(move || session.run(waiting))?;
         Ok(Link {
-            writes,
+            orders,
             closing,
             thread: Some(thread),
         })
@@ -102,7 +145,22 @@ impl Link {
             value,
             revision,
         };
-        self.writes.try_send(write).is_ok()
+        self.orders.try_send(Order::Put(write)).is_ok()
+    }
+
+    /// Reads the stream of jobs after this message, on this connection.
+    pub fn follow(&self, after: Cursor) -> bool {
+        self.orders.try_send(Order::Follow(after)).is_ok()
+    }
+
+    /// Sends the pieces of a message to the stream. [`LinkEvent::Appended`] tells how it ended. `false` if too much waits.
+    pub fn append(&self, origin: &str, pieces: Vec<Vec<u8>>, ticket: u64) -> bool {
+        let order = Order::Append {
+            origin: origin.to_owned(),
+            pieces,
+            ticket,
+        };
+        self.orders.try_send(order).is_ok()
     }
 }
 
@@ -119,14 +177,18 @@ impl Drop for Link {
 
 struct Session {
     options: LinkOptions,
+    id: String,
     replicas: usize,
+    /// How long, and how many bytes of messages about jobs are kept.
+    keep: Duration,
+    keep_bytes: i64,
     bucket: String,
-    events: Sender<LinkEvent>,
+    tell: Box<dyn Fn(LinkEvent) -> Told + Send>,
     closing: Arc<Closing>,
 }
 
 impl Session {
-    fn run(&self, mut waiting: mpsc::Receiver<Entry>) {
+    fn run(&self, mut waiting: mpsc::Receiver<Order>) {
         let servers = &self.options.servers;
         let mut attempts = Attempts::default();
         while !self.closing.is_set.load(Ordering::Acquire) {
@@ -166,11 +228,11 @@ impl Session {
         }
     }
 
-    fn tell(&self, event: LinkEvent) -> Result<(), ()> {
-        self.events.send(event).map_err(|_| ())
+    fn tell(&self, event: LinkEvent) -> Told {
+        (self.tell)(event)
     }
 
-    async fn connection(&self, server: &str, waiting: &mut mpsc::Receiver<Entry>) -> Ended {
+    async fn connection(&self, server: &str, waiting: &mut mpsc::Receiver<Order>) -> Ended {
         let gone = Arc::new(Notify::new());
         let connecting = self.connect_options(&gone).connect(server);
         let client = tokio::select! {
@@ -212,7 +274,7 @@ impl Session {
         &self,
         client: &Client,
         server: &str,
-        waiting: &mut mpsc::Receiver<Entry>,
+        waiting: &mut mpsc::Receiver<Order>,
         was_up: &mut bool,
     ) -> Result<(), String> {
         let (store, is_empty) = self.open(client).await?;
@@ -232,6 +294,7 @@ impl Session {
             }
         }
         let mut writing = JoinSet::new();
+        let mut jobs: Option<stream::Log> = None;
         loop {
             tokio::select! {
                 entry = watch.next() => {
@@ -259,14 +322,53 @@ impl Session {
                         return Ok(());
                     }
                 }
-                write = waiting.recv(), if writing.len() < AT_ONCE => {
-                    let Some(write) = write else { return Ok(()) };
-                    writing.spawn(put(store.clone(), write));
+                told = stream::next(&mut jobs) => {
+                    if self.tell(told?).is_err() {
+                        return Ok(());
+                    }
+                }
+                order = waiting.recv(), if writing.len() < AT_ONCE => {
+                    let event = match order {
+                        None => return Ok(()),
+                        Some(Order::Put(write)) => {
+                            writing.spawn(put(store.clone(), write));
+                            continue;
+                        }
+                        Some(Order::Follow(cursor)) => {
+                            match stream::Log::open(self, client, cursor).await {
+                                Ok((log, found)) => {
+                                    jobs = Some(log);
+                                    LinkEvent::Following(found)
+                                }
+                                Err(why) => LinkEvent::NotFollowing(why),
+                            }
+                        }
+                        Some(Order::Append { origin, pieces, ticket }) => match &jobs {
+                            Some(jobs) => {
+                                let mut ends = Vec::new();
+                                for piece in pieces {
+                                    ends.push(jobs.append(&origin, piece).await);
+                                }
+                                writing.spawn(async move {
+                                    let ends = futures_util::future::join_all(ends).await;
+                                    Done::Append(ticket, ends.into_iter().all(|end| end))
+                                });
+                                continue;
+                            }
+                            None => LinkEvent::Appended(ticket, false),
+                        },
+                    };
+                    if self.tell(event).is_err() {
+                        return Ok(());
+                    }
                 }
                 Some(done) = writing.join_next() => {
-                    if let Ok((name, how)) = done
-                        && self.tell(LinkEvent::PutEnded(name, how)).is_err()
-                    {
+                    let event = match done {
+                        Ok(Done::Put(name, how)) => LinkEvent::PutEnded(name, how),
+                        Ok(Done::Append(ticket, is_told)) => LinkEvent::Appended(ticket, is_told),
+                        Err(_) => continue,
+                    };
+                    if self.tell(event).is_err() {
                         return Ok(());
                     }
                 }
@@ -308,7 +410,7 @@ impl Session {
     }
 }
 
-async fn put(store: Store, write: Entry) -> (String, Put) {
+async fn put(store: Store, write: Entry) -> Done {
     let done = store
         .update(&write.name, write.value.into(), write.revision)
         .await;
@@ -324,11 +426,5 @@ async fn put(store: Store, write: Entry) -> (String, Put) {
             Put::Unknown
         }
     };
-    (write.name, how)
-}
-
-/// A queue for the events of a link.
-pub fn queue() -> (Sender<LinkEvent>, Receiver<LinkEvent>) {
-    // The link waits while it is full.
-    crossbeam_channel::bounded(1024)
+    Done::Put(write.name, how)
 }

@@ -1,0 +1,83 @@
+//! Where the role hears of jobs of this master: from its event bus, and from workers that publish.
+
+use halite_client::listen::listen;
+use halite_config::MasterConfig;
+use halite_master::returns::news_of;
+use halite_sys::exit::ExitError;
+use halite_sys::signals::StopFlag;
+use halite_transport::poll::Poller;
+use halite_transport::sockets::{Context, Pull};
+use halite_wire::ids::Jid;
+use std::time::Duration;
+
+/// Longest wait for a job, so that a stop takes effect.
+const NAP: Duration = Duration::from_millis(250);
+/// Tag of the event that a listener gets in place of events it was too slow for.
+const DROPPED: &str = "halite/bus/dropped";
+
+/// What is new about jobs of this master.
+#[derive(Debug)]
+pub enum News {
+    /// Something of this job is in the log, or will soon be.
+    Job {
+        /// Which.
+        jid: Jid,
+        /// Whether it may not be in the log yet.
+        is_late: bool,
+    },
+    /// A job was published: what `publish_pull.ipc` got.
+    Published(Vec<Vec<u8>>),
+    /// Events may have been missed.
+    Missed,
+}
+
+/// Starts the threads that hear, and pass it to `tell`; they end with the process. Binds `cluster.ipc`.
+///
+/// # Errors
+/// The socket cannot be bound, or a thread not be started.
+pub fn start(
+    config: &MasterConfig,
+    stop: &StopFlag,
+    tell: impl Fn(News) -> Result<(), ()> + Clone + Send + 'static,
+) -> Result<(), ExitError> {
+    let pull = Pull::new(&Context::new())?;
+    pull.bind_ipc(&config.cluster_pull())?;
+    let (publish, ending) = (tell.clone(), stop.clone());
+    let published = move || {
+        while !ending.is_set() {
+            let mut poller = Poller::new();
+            poller.add(pull.source());
+            if let Err(e) = poller.wait(Some(NAP)) {
+                log::error!("cluster.ipc cannot be read: {e}");
+                return;
+            }
+            while let Ok(Some(parts)) = pull.receive() {
+                if publish(News::Published(parts)).is_err() {
+                    return;
+                }
+            }
+        }
+    };
+    let (ending, bus) = (stop.clone(), config.event_pub());
+    let heard = move || {
+        // The role has ended if nobody takes it.
+        let tell = |news: News| {
+            let _ = tell(news);
+        };
+        listen(bus, &ending, &mut || tell(News::Missed), &mut |event| {
+            if event.tag == DROPPED {
+                tell(News::Missed);
+            } else if let Some((jid, is_late)) = news_of(&event.tag) {
+                tell(News::Job { jid, is_late });
+            }
+        });
+    };
+    spawn("published", published)?;
+    spawn("bus", heard)?;
+    Ok(())
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    let builder = std::thread::Builder::new().name(name.to_owned());
+    builder.spawn(run).map(drop)
+}

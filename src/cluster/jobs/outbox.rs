@@ -1,0 +1,323 @@
+//! What this master tells the others about jobs. Its job log is the truth and the queue: events only tell where to look, and
+//! what was not acknowledged is read again.
+
+use super::Inbox;
+use super::record::{JobRecord, Message};
+use halite_master::events::PEER;
+use halite_store::jobs::{JobStore, JobUpdate};
+use halite_sys::time::unix_now;
+use halite_wire::ids::Jid;
+use halite_wire::{Map, msgpack};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Most jobs that wait; beyond this the log is searched instead.
+const MOST_JOBS: usize = 50_000;
+/// Number of jobs whose position is remembered; others are told again from their start.
+const MOST_PLACES: usize = 20_000;
+/// Bytes after which a message is full.
+const FULL: usize = 64 << 10;
+/// Most messages without an answer.
+const UNDER_WAY: usize = 64;
+/// Most publications that wait.
+const MOST_PUBLICATIONS: usize = 1000;
+/// How long a job may wait for a connection: an election among the servers takes up to 9 seconds.
+const TIMELY: Duration = Duration::from_secs(15);
+/// How often the log is searched even if no event was missed.
+const LOOK: Duration = Duration::from_secs(30);
+/// How far before the checkpoint a search starts: an event may come this much later than its record, and clocks are not exact.
+const MARGIN: Duration = Duration::from_secs(60);
+/// A run of a runner or wheel function is stored at most this much later than its event is fired.
+const LATE: Duration = Duration::from_secs(2);
+
+/// A job that this master has published.
+struct Publication {
+    at: Instant,
+    /// What its publisher got.
+    parts: Vec<Vec<u8>>,
+}
+
+/// What a message has.
+struct Sent {
+    /// Its jobs, and where what it tells of them begins.
+    from: Vec<(Jid, u64)>,
+    publication: Option<Publication>,
+}
+
+/// What is to be told, and what is under way.
+pub struct Outbox {
+    jobs: Arc<dyn JobStore>,
+    waiting: BTreeSet<Jid>,
+    late: VecDeque<(Instant, Jid)>,
+    publications: VecDeque<Publication>,
+    look: bool,
+    looked: Instant,
+    places: HashMap<Jid, u64>,
+    under_way: HashMap<u64, Sent>,
+    ticket: u64,
+    /// Everything in the log up to this time is told.
+    reached: SystemTime,
+    /// When the last search began.
+    began: SystemTime,
+    /// Messages that were told.
+    pub told: u64,
+}
+
+impl Outbox {
+    /// Begins at what was told before `reached`.
+    pub fn new(jobs: Arc<dyn JobStore>, reached: SystemTime) -> Outbox {
+        Outbox {
+            jobs,
+            waiting: BTreeSet::new(),
+            late: VecDeque::new(),
+            publications: VecDeque::new(),
+            look: true,
+            looked: Instant::now(),
+            places: HashMap::new(),
+            under_way: HashMap::new(),
+            ticket: 0,
+            reached,
+            began: reached,
+            told: 0,
+        }
+    }
+
+    /// Something about a job is new; if `is_late`, it may not be in the log yet.
+    pub fn news(&mut self, jid: Jid, is_late: bool) {
+        if self.waiting.len() + self.late.len() >= MOST_JOBS {
+            self.waiting.clear();
+            self.late.clear();
+            self.look = true;
+        }
+        match is_late {
+            true => self.late.push_back((Instant::now() + LATE, jid)),
+            false => {
+                self.waiting.insert(jid);
+            }
+        }
+    }
+
+    /// Nobody has what was told: everything is told again.
+    pub fn forget(&mut self) {
+        self.places.clear();
+        self.reached = SystemTime::UNIX_EPOCH;
+        self.began = SystemTime::UNIX_EPOCH;
+        self.look = true;
+    }
+
+    /// Events may have been missed.
+    pub fn look_again(&mut self) {
+        self.look = true;
+    }
+
+    /// This master has published a job: what its publisher got.
+    pub fn published(&mut self, parts: Vec<Vec<u8>>) {
+        if self.publications.len() < MOST_PUBLICATIONS {
+            let at = Instant::now();
+            self.publications.push_back(Publication { at, parts });
+        }
+    }
+
+    /// How a message has ended.
+    pub fn ended(&mut self, ticket: u64, is_told: bool) {
+        let Some(Sent { from, publication }) = self.under_way.remove(&ticket) else {
+            return;
+        };
+        if is_told {
+            self.told += 1;
+            return;
+        }
+        self.publications.extend(publication);
+        for (jid, from) in from {
+            let place = self.places.entry(jid.clone()).or_default();
+            *place = from.min(*place);
+            self.waiting.insert(jid);
+        }
+    }
+
+    /// The connection is lost: what is under way may be, too.
+    pub fn down(&mut self) {
+        let tickets: Vec<u64> = self.under_way.keys().copied().collect();
+        tickets
+            .into_iter()
+            .for_each(|ticket| self.ended(ticket, false));
+    }
+
+    /// Number of jobs that wait, and of messages under way.
+    pub fn backlog(&self) -> usize {
+        self.waiting.len() + self.late.len() + self.under_way.len()
+    }
+
+    /// The time up to which all is told, in Unix seconds.
+    pub fn reached(&self) -> u64 {
+        let since = self.reached.duration_since(SystemTime::UNIX_EPOCH);
+        since.map_or(0, |since| since.as_secs())
+    }
+
+    /// The next messages, each with its ticket; none if enough are under way.
+    ///
+    /// # Errors
+    /// The job log cannot be read.
+    pub fn next(&mut self, inbox: &mut Inbox) -> io::Result<Vec<(u64, Message)>> {
+        let mut out = Vec::new();
+        while let Some(publication) = self.publications.pop_front() {
+            if publication.at.elapsed() >= TIMELY {
+                log::warn!(
+                    "cluster: a job was published to the minions of this master only: there was no connection in time"
+                );
+            } else if let Some((record, from)) = self.publication(&publication, inbox)? {
+                let from = vec![(record.jid.clone(), from)];
+                out.push(self.message(vec![record], from, Some(publication)));
+            }
+        }
+        if self.look || self.looked.elapsed() >= LOOK {
+            (self.look, self.looked) = (false, Instant::now());
+            let began = SystemTime::now();
+            let from = self.reached.checked_sub(MARGIN);
+            let changed = self
+                .jobs
+                .changed_since(from.unwrap_or(SystemTime::UNIX_EPOCH))?;
+            self.waiting.extend(changed);
+            self.began = began;
+        }
+        let now = Instant::now();
+        let due = self.late.partition_point(|(due, _)| *due <= now);
+        self.waiting
+            .extend(self.late.drain(..due).map(|(_, jid)| jid));
+        let mut batch = Batch::default();
+        while self.under_way.len() < UNDER_WAY
+            && let Some(jid) = self.waiting.pop_first()
+        {
+            let from = self.places.get(&jid).copied().unwrap_or(0);
+            let Some(update) = self.jobs.updates(&jid, from)? else {
+                continue;
+            };
+            inbox.learn(&update);
+            self.set_place(&jid, update.end);
+            for record in self.records(update)? {
+                batch.add(record, &jid, from);
+                if batch.size >= FULL {
+                    let full = std::mem::take(&mut batch);
+                    out.push(self.message(full.records, full.from, None));
+                }
+            }
+        }
+        if !batch.records.is_empty() {
+            out.push(self.message(batch.records, batch.from, None));
+        }
+        if self.backlog() == 0 {
+            self.reached = self.began.max(self.reached);
+        }
+        Ok(out)
+    }
+
+    fn message(
+        &mut self,
+        records: Vec<JobRecord>,
+        from: Vec<(Jid, u64)>,
+        publication: Option<Publication>,
+    ) -> (u64, Message) {
+        self.ticket += 1;
+        self.under_way
+            .insert(self.ticket, Sent { from, publication });
+        let at = unix_now();
+        (self.ticket, Message { at, records })
+    }
+
+    fn set_place(&mut self, jid: &Jid, end: u64) {
+        if self.places.len() >= MOST_PLACES && !self.places.contains_key(jid) {
+            self.places.clear();
+        }
+        self.places.insert(jid.clone(), end);
+    }
+
+    /// A job that was just published, with what its log has so far.
+    fn publication(
+        &mut self,
+        publication: &Publication,
+        inbox: &mut Inbox,
+    ) -> io::Result<Option<(JobRecord, u64)>> {
+        let load = publication
+            .parts
+            .first()
+            .and_then(|load| msgpack::decode(load).ok());
+        let jid = load
+            .as_ref()
+            .and_then(|load| load.as_map()?.str("jid")?.parse::<Jid>().ok());
+        let Some(jid) = jid else {
+            return Ok(None);
+        };
+        let from = self.places.get(&jid).copied().unwrap_or(0);
+        let mut records = match self.jobs.updates(&jid, from)? {
+            Some(update) => {
+                inbox.learn(&update);
+                self.set_place(&jid, update.end);
+                self.records(update)?
+            }
+            None => Vec::new(),
+        };
+        let mut record = match records.is_empty() {
+            true => JobRecord::of(jid),
+            false => records.swap_remove(0),
+        };
+        record.publication.clone_from(&publication.parts);
+        // What else there is, if so much has come already, is told like any other news.
+        if !records.is_empty() {
+            self.places.insert(record.jid.clone(), from);
+            self.waiting.insert(record.jid.clone());
+        }
+        Ok(Some((record, from)))
+    }
+
+    /// What is this master's own in an update.
+    fn records(&self, update: JobUpdate) -> io::Result<Vec<JobRecord>> {
+        let is_own = |load: &Map| !load.contains(PEER);
+        let mut out = vec![JobRecord::of(update.jid.clone())];
+        let is_load = |load: &Map| !load.contains("return");
+        if let Some(load) = &update.load {
+            out[0].is_started_by_minion = !is_load(load);
+        }
+        if let Some(load) = update.load.filter(|load| is_own(load) && is_load(load))
+            && let Some(job) = self.jobs.get(&update.jid)?
+        {
+            out[0].minions = job.minions;
+            out[0].missing = job.missing;
+            out[0].load = Some(load);
+        }
+        let mut size = 0;
+        for one in update.returns.into_iter().filter(|one| is_own(&one.load)) {
+            if size >= FULL {
+                out.push(JobRecord::of(update.jid.clone()));
+                size = 0;
+            }
+            size += size_of(&one.load);
+            if let Some(last) = out.last_mut() {
+                last.returns.push(one.load);
+            }
+        }
+        out.retain(|record| record.load.is_some() || !record.returns.is_empty());
+        Ok(out)
+    }
+}
+
+fn size_of(load: &Map) -> usize {
+    msgpack::encode_map(load, msgpack::Profile::Local).len()
+}
+
+#[derive(Default)]
+struct Batch {
+    records: Vec<JobRecord>,
+    from: Vec<(Jid, u64)>,
+    size: usize,
+}
+
+impl Batch {
+    fn add(&mut self, record: JobRecord, jid: &Jid, from: u64) {
+        let loads = record.returns.iter().chain(&record.load);
+        self.size += loads.map(size_of).sum::<usize>();
+        self.records.push(record);
+        self.from.push((jid.clone(), from));
+    }
+}

@@ -1,0 +1,323 @@
+//! What masters tell each other about jobs, and how it is sealed.
+//!
+//! A message is sealed with AES-256-GCM under a key of its sender and that sender's start, bound to the bucket and to its
+//! subject. What is too large for one is cut into pieces, which arrive in order.
+
+use crate::record::{text_of, token};
+use halite_crypto::{ClusterSecret, Gcm, random_hex};
+use halite_wire::budget::Budget;
+use halite_wire::ids::Jid;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Most bytes of a piece: with what NATS adds, less than its `max_payload` of 1 MiB.
+const PIECE: usize = 512 << 10;
+/// Most pieces of a message: 64 MiB.
+const MOST_PIECES: usize = 128;
+/// Bytes before a piece: its number, and how many there are.
+const HEADER: usize = 4;
+/// How long the next piece is waited for: its sender may have ended.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Most starts of masters whose keys and pieces are kept.
+const MOST_STARTS: usize = 64;
+
+/// What one message tells.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Message {
+    /// When it was sent, in Unix seconds.
+    pub at: u64,
+    /// What is new about jobs.
+    pub records: Vec<JobRecord>,
+}
+
+/// What is new about one job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobRecord {
+    /// The job.
+    pub jid: Jid,
+    /// Its load.
+    pub load: Option<Map>,
+    /// Ids expected to return; with the load.
+    pub minions: Vec<String>,
+    /// Listed ids without an accepted key; with the load.
+    pub missing: Vec<String>,
+    /// If it is to be published: what `publish_pull.ipc` takes, the load for minions and the topics.
+    pub publication: Vec<Vec<u8>>,
+    /// Loads of returns.
+    pub returns: Vec<Map>,
+    /// Whether a minion started the job: its return is also the load.
+    pub is_started_by_minion: bool,
+}
+
+impl JobRecord {
+    /// Without anything.
+    pub fn of(jid: Jid) -> JobRecord {
+        JobRecord {
+            jid,
+            load: None,
+            minions: Vec::new(),
+            missing: Vec::new(),
+            publication: Vec::new(),
+            returns: Vec::new(),
+            is_started_by_minion: false,
+        }
+    }
+
+    fn to_map(&self) -> Map {
+        let maps = |maps: &[Map]| Value::Array(maps.iter().cloned().map(Value::Map).collect());
+        let publication = self.publication.iter().cloned().map(Value::Bytes);
+        halite_wire::map! {
+            "jid" => self.jid.as_str(),
+            "load" => self.load.clone().map_or(Value::Nil, Value::Map),
+            "minions" => self.minions.clone(), "missing" => self.missing.clone(),
+            "publication" => Value::Array(publication.collect()),
+            "returns" => maps(&self.returns), "started_by_minion" => self.is_started_by_minion,
+        }
+    }
+
+    fn from_map(map: &Map) -> Option<JobRecord> {
+        let maps = |value: &Value| value.as_map().cloned();
+        let bytes = |value: &Value| value.as_bytes().map(<[u8]>::to_vec);
+        Some(JobRecord {
+            jid: map.str("jid")?.parse().ok()?,
+            load: map.get("load")?.as_map().cloned(),
+            minions: map.get("minions")?.str_list(),
+            missing: map.get("missing")?.str_list(),
+            publication: map
+                .get("publication")?
+                .as_array()?
+                .iter()
+                .map(bytes)
+                .collect::<Option<_>>()?,
+            returns: map
+                .get("returns")?
+                .as_array()?
+                .iter()
+                .map(maps)
+                .collect::<Option<_>>()?,
+            is_started_by_minion: map.get("started_by_minion")?.as_bool()?,
+        })
+    }
+}
+
+fn encode(message: &Message) -> Vec<u8> {
+    let records = message
+        .records
+        .iter()
+        .map(|record| Value::Map(record.to_map()));
+    let map = halite_wire::map! {"at" => message.at, "records" => Value::Array(records.collect())};
+    msgpack::encode_map(&map, Profile::Local)
+}
+
+fn decode(bytes: &[u8]) -> Option<Message> {
+    let map = msgpack::decode_load(bytes, Budget::of(bytes.len())).ok()?;
+    let records = map.get("records")?.as_array()?;
+    let record = |value: &Value| JobRecord::from_map(value.as_map()?);
+    Some(Message {
+        at: u64::try_from(map.int("at")?).ok()?,
+        records: records.iter().map(record).collect::<Option<_>>()?,
+    })
+}
+
+/// The end of the subject of a start of a master: its id, and a random mark.
+pub type Origin = String;
+
+/// The id of the master with this origin.
+pub fn sender(origin: &str) -> Option<String> {
+    let (id, start) = origin.split_once('.')?;
+    let is_mark = !start.is_empty() && start.bytes().all(|b| b.is_ascii_hexdigit());
+    is_mark.then(|| text_of(id)).flatten()
+}
+
+/// Seals what this master tells.
+pub struct Teller {
+    /// Its own.
+    pub origin: Origin,
+    key: Gcm,
+    mark: String,
+}
+
+impl Teller {
+    /// Of the master `id`, for the bucket with this mark.
+    pub fn new(secret: &ClusterSecret, id: &str, mark: &str) -> Teller {
+        let origin = format!("{}.{}", token(id), random_hex(8));
+        Teller {
+            key: key(secret, &origin),
+            origin,
+            mark: mark.to_owned(),
+        }
+    }
+
+    /// The pieces of a message, in order; the error is its size, which is too large.
+    pub fn seal(&self, message: &Message) -> Result<Vec<Vec<u8>>, usize> {
+        let bytes = encode(message);
+        let pieces: Vec<&[u8]> = bytes.chunks(PIECE).collect();
+        if pieces.len() > MOST_PIECES {
+            return Err(bytes.len());
+        }
+        let place = place(&self.mark, &self.origin);
+        let count = pieces.len() as u16;
+        let seal = |(n, piece): (usize, &&[u8])| {
+            let header = [(n as u16).to_be_bytes(), count.to_be_bytes()].concat();
+            self.key.seal(&place, &[&header, *piece].concat())
+        };
+        Ok(pieces.iter().enumerate().map(seal).collect())
+    }
+}
+
+fn key(secret: &ClusterSecret, origin: &str) -> Gcm {
+    secret.seal(&format!("log {origin}"))
+}
+
+fn place(mark: &str, origin: &str) -> Vec<u8> {
+    format!("{mark}\0log\0{origin}").into_bytes()
+}
+
+/// What has come of one start of a master.
+struct Heard {
+    key: Gcm,
+    pieces: Vec<u8>,
+    next: usize,
+    /// When the last piece came.
+    at: Instant,
+}
+
+/// No master of the cluster has sealed it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Foreign;
+
+/// Opens what others tell.
+pub struct Listener {
+    secret: ClusterSecret,
+    mark: String,
+    heard: HashMap<Origin, Heard>,
+}
+
+impl Listener {
+    /// For the bucket with this mark.
+    pub fn new(secret: &ClusterSecret, mark: &str) -> Listener {
+        Listener {
+            secret: secret.clone(),
+            mark: mark.to_owned(),
+            heard: HashMap::new(),
+        }
+    }
+
+    /// Whether the rest of a message is still to come.
+    pub fn is_between_pieces(&self) -> bool {
+        let waits = |heard: &Heard| !heard.pieces.is_empty() && heard.at.elapsed() < PATIENCE;
+        self.heard.values().any(waits)
+    }
+
+    /// Opens a piece; `None` until the message is complete.
+    pub fn open(&mut self, origin: &str, sealed: &[u8]) -> Result<Option<Message>, Foreign> {
+        if self.heard.len() >= MOST_STARTS && !self.heard.contains_key(origin) {
+            self.heard.clear();
+        }
+        let secret = &self.secret;
+        let heard = self
+            .heard
+            .entry(origin.to_owned())
+            .or_insert_with(|| Heard {
+                key: key(secret, origin),
+                pieces: Vec::new(),
+                next: 0,
+                at: Instant::now(),
+            });
+        heard.at = Instant::now();
+        let place = place(&self.mark, origin);
+        let plain = heard.key.open(&place, sealed).map_err(|_| Foreign)?;
+        let (header, piece) = plain.split_at_checked(HEADER).ok_or(Foreign)?;
+        let number = |at: usize| usize::from(u16::from_be_bytes([header[at], header[at + 1]]));
+        let (n, count) = (number(0), number(2));
+        if n == 0 {
+            heard.pieces.clear();
+            heard.next = 0;
+        }
+        if n != heard.next || count > MOST_PIECES {
+            // The one before is missing: the sender repeats all of it, or has ended.
+            heard.pieces.clear();
+            return Ok(None);
+        }
+        heard.pieces.extend_from_slice(piece);
+        heard.next += 1;
+        if heard.next < count {
+            return Ok(None);
+        }
+        let whole = std::mem::take(&mut heard.pieces);
+        decode(&whole).map(Some).ok_or(Foreign)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn secret() -> ClusterSecret {
+        ClusterSecret::new(&"a".repeat(32), "c").unwrap()
+    }
+
+    fn message(length: usize) -> Message {
+        let jid: Jid = "20261126000000000001".parse().unwrap();
+        let mut record = JobRecord::of(jid);
+        record.load = Some(halite_wire::map! {"fun" => "test.ping"});
+        record.minions = vec!["m1".into()];
+        record.publication = vec![b"load".to_vec(), b"topic".to_vec()];
+        record.returns = vec![halite_wire::map! {"id" => "m1", "return" => "x".repeat(length)}];
+        Message {
+            at: 7,
+            records: vec![record],
+        }
+    }
+
+    #[test]
+    fn what_is_sealed_is_opened() {
+        let teller = Teller::new(&secret(), "m.1", "mark");
+        assert_eq!(sender(&teller.origin), Some("m.1".to_owned()));
+        let mut listener = Listener::new(&secret(), "mark");
+        for length in [10, 3 * PIECE] {
+            let message = message(length);
+            let pieces = teller.seal(&message).unwrap();
+            assert_eq!(pieces.len(), 1 + length / PIECE);
+            let (last, first) = pieces.split_last().unwrap();
+            for piece in first {
+                assert_eq!(listener.open(&teller.origin, piece), Ok(None));
+            }
+            assert_eq!(listener.open(&teller.origin, last), Ok(Some(message)));
+        }
+        let huge = message(PIECE * MOST_PIECES);
+        assert!(teller.seal(&huge).is_err());
+    }
+
+    #[test]
+    fn only_masters_of_the_cluster_are_believed() {
+        let teller = Teller::new(&secret(), "m1", "mark");
+        let other = Teller::new(&secret(), "m2", "mark");
+        let sealed = teller.seal(&message(1)).unwrap().remove(0);
+        for (mark, origin) in [("mark", &other.origin), ("other", &teller.origin)] {
+            let mut listener = Listener::new(&secret(), mark);
+            assert_eq!(listener.open(origin, &sealed), Err(Foreign));
+        }
+        let stranger = ClusterSecret::new(&"b".repeat(32), "c").unwrap();
+        let mut listener = Listener::new(&stranger, "mark");
+        assert_eq!(listener.open(&teller.origin, &sealed), Err(Foreign));
+        for wrong in ["", "m1", "m1.", ".ab", "m1.xy", "m=1.ab"] {
+            assert_eq!(sender(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_missing_piece_costs_one_message() {
+        let teller = Teller::new(&secret(), "m1", "mark");
+        let mut listener = Listener::new(&secret(), "mark");
+        let pieces = teller.seal(&message(2 * PIECE)).unwrap();
+        for piece in [&pieces[0], &pieces[2]] {
+            assert_eq!(listener.open(&teller.origin, piece), Ok(None));
+        }
+        let next = teller.seal(&message(1)).unwrap();
+        let opened = listener.open(&teller.origin, &next[0]);
+        assert_eq!(opened, Ok(Some(message(1))));
+    }
+}

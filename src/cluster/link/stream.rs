@@ -1,0 +1,158 @@
+//! The stream in which masters tell each other about jobs.
+
+use super::{LinkEvent, Session};
+use async_nats::jetstream::consumer::DeliverPolicy;
+use async_nats::jetstream::consumer::push::{Ordered, OrderedConfig};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
+use async_nats::jetstream::{self, Message};
+use async_nats::{Client, jetstream::Context};
+use futures_util::StreamExt;
+use halite_nats::error_text;
+use std::future::{Future, pending};
+use std::time::Duration;
+
+/// Where this master is in the stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// When the stream was made, in nanoseconds since 1970: another one begins anew.
+    pub stream: i64,
+    /// The last message that was taken.
+    pub sequence: u64,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Where reading begins.
+    pub cursor: Cursor,
+    /// How many messages are no longer there.
+    pub missed: u64,
+    /// Whether this is not the stream that the cursor belongs to.
+    pub is_another: bool,
+}
+
+/// The stream, as this connection reads and writes it.
+pub(super) struct Log {
+    context: Context,
+    prefix: String,
+    reader: Ordered,
+}
+
+impl Log {
+    /// Opens the stream, or makes it, and reads on after `cursor`.
+    pub(super) async fn open(
+        session: &Session,
+        client: &Client,
+        cursor: Cursor,
+    ) -> Result<(Log, Found), String> {
+        let context = jetstream::new(client.clone());
+        let prefix = format!("halite.{}.log", session.id);
+        let mut stream = context
+            .get_or_create_stream(Config {
+                name: format!("HALITE_{}_LOG", session.id),
+                subjects: vec![format!("{prefix}.>")],
+                max_age: session.keep,
+                max_bytes: session.keep_bytes,
+                discard: DiscardPolicy::Old,
+                storage: StorageType::File,
+                num_replicas: session.replicas,
+                ..Config::default()
+            })
+            .await
+            .map_err(|e| {
+                format!(
+                    "the stream of jobs cannot be made with `replicas: {}`, `keep_bytes: {}` (option cluster): {}",
+                    session.replicas,
+                    session.keep_bytes,
+                    error_text(&e)
+                )
+            })?;
+        let info = stream.info().await.map_err(|e| error_text(&e))?;
+        let made = i64::try_from(info.created.unix_timestamp_nanos()).unwrap_or(i64::MAX);
+        let (first, last) = (info.state.first_sequence, info.state.last_sequence);
+        let is_same = cursor.stream == made && cursor.sequence <= last;
+        let sequence = if is_same { cursor.sequence } else { 0 };
+        let found = Found {
+            is_another: !is_same && cursor.stream != 0,
+            missed: match sequence {
+                0 => 0,
+                sequence => first.saturating_sub(sequence + 1),
+            },
+            cursor: Cursor {
+                stream: made,
+                sequence,
+            },
+        };
+        let consumer = stream
+            .create_consumer(OrderedConfig {
+                deliver_subject: client.new_inbox(),
+                filter_subject: format!("{prefix}.>"),
+                deliver_policy: DeliverPolicy::ByStartSequence {
+                    start_sequence: sequence + 1,
+                },
+                ..OrderedConfig::default()
+            })
+            .await
+            .map_err(|e| error_text(&e))?;
+        let reader = consumer.messages().await.map_err(|e| error_text(&e))?;
+        let log = Log {
+            context,
+            prefix,
+            reader,
+        };
+        Ok((log, found))
+    }
+
+    /// Sends a message; the future tells whether the servers have it.
+    pub(super) async fn append(
+        &self,
+        origin: &str,
+        bytes: Vec<u8>,
+    ) -> impl Future<Output = bool> + use<> {
+        let subject = format!("{}.{origin}", self.prefix);
+        let sent = self.context.publish(subject, bytes.into()).await;
+        async move {
+            let done = match sent {
+                Ok(acknowledged) => acknowledged.await,
+                Err(e) => Err(e),
+            };
+            done.inspect_err(|e| log::debug!("cluster: about jobs: {}", error_text(e)))
+                .is_ok()
+        }
+    }
+
+    /// The next message of somebody.
+    pub(super) async fn next(&mut self) -> Result<LinkEvent, String> {
+        let message = match self.reader.next().await {
+            Some(Ok(message)) => message,
+            Some(Err(e)) => return Err(error_text(&e)),
+            None => return Err("the stream of jobs has ended".to_owned()),
+        };
+        let sequence = sequence(&message)?;
+        let origin = message.subject.strip_prefix(self.prefix.as_str());
+        let origin = origin.and_then(|rest| rest.strip_prefix('.'));
+        Ok(LinkEvent::Told {
+            origin: origin.unwrap_or_default().to_owned(),
+            bytes: message.payload.to_vec(),
+            sequence,
+        })
+    }
+}
+
+fn sequence(message: &Message) -> Result<u64, String> {
+    let info = message.info().map_err(|e| e.to_string())?;
+    Ok(info.stream_sequence)
+}
+
+/// The next message, if the stream is open.
+pub(super) async fn next(log: &mut Option<Log>) -> Result<LinkEvent, String> {
+    match log {
+        Some(log) => log.next().await,
+        None => pending().await,
+    }
+}
+
+/// How long messages are kept, for the stream.
+pub(super) fn age(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
