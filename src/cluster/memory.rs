@@ -61,37 +61,43 @@ impl Memory {
     }
 }
 
-/// What a master remembers of the stream of jobs: `cachedir/cluster/jobs`.
+/// What a master remembers of the streams: `cachedir/cluster/streams`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JobsMemory {
+pub struct StreamsMemory {
     /// The bucket, as in [`Memory`].
     pub bucket: String,
-    /// Where this master is in the stream.
-    pub cursor: Cursor,
+    /// Where this master is in the stream of jobs.
+    pub jobs: Cursor,
+    /// Where it is in the stream of data.
+    pub data: Cursor,
     /// Up to when everything in this master's job log is told, in Unix seconds.
     pub told: u64,
 }
 
-impl JobsMemory {
+impl StreamsMemory {
     /// Its place.
     pub fn path(cluster_dir: &Path) -> PathBuf {
-        cluster_dir.join("jobs")
+        cluster_dir.join("streams")
     }
 
     /// Reads it; `None` if there is none.
     ///
     /// # Errors
     /// The file cannot be read, or is damaged.
-    pub fn read(path: &Path) -> io::Result<Option<JobsMemory>> {
+    pub fn read(path: &Path) -> io::Result<Option<StreamsMemory>> {
         read(path, |map| {
-            let number = |name: &str| u64::try_from(map.int(name)?).ok();
-            Some(JobsMemory {
-                bucket: map.str("bucket")?.to_owned(),
-                cursor: Cursor {
+            let cursor = |name: &str| {
+                let map = map.get(name)?.as_map()?;
+                Some(Cursor {
                     stream: map.int("stream")?,
-                    sequence: number("sequence")?,
-                },
-                told: number("told")?,
+                    sequence: u64::try_from(map.int("sequence")?).ok()?,
+                })
+            };
+            Some(StreamsMemory {
+                bucket: map.str("bucket")?.to_owned(),
+                jobs: cursor("jobs")?,
+                data: cursor("data")?,
+                told: u64::try_from(map.int("told")?).ok()?,
             })
         })
     }
@@ -101,9 +107,12 @@ impl JobsMemory {
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, path: &Path) -> io::Result<()> {
+        let cursor = |cursor: &Cursor| {
+            halite_wire::map! {"stream" => cursor.stream, "sequence" => cursor.sequence}
+        };
         let map = halite_wire::map! {
             "bucket" => self.bucket.as_str(), "told" => self.told,
-            "stream" => self.cursor.stream, "sequence" => self.cursor.sequence,
+            "jobs" => cursor(&self.jobs), "data" => cursor(&self.data),
         };
         write(path, &map)
     }
@@ -179,16 +188,20 @@ mod tests {
         assert_eq!(Memory::read(&path).unwrap(), Some(memory));
         std::fs::write(&path, "x").unwrap();
         assert!(Memory::read(&path).is_err());
-        let jobs = JobsMemory {
+        let streams = StreamsMemory {
             bucket: "b".into(),
-            cursor: Cursor {
+            jobs: Cursor {
                 stream: 1,
                 sequence: 2,
             },
+            data: Cursor {
+                stream: 3,
+                sequence: 4,
+            },
             told: 5,
         };
-        let path = JobsMemory::path(dir.path());
-        jobs.write(&path).unwrap();
-        assert_eq!(JobsMemory::read(&path).unwrap(), Some(jobs));
+        let path = StreamsMemory::path(dir.path());
+        streams.write(&path).unwrap();
+        assert_eq!(StreamsMemory::read(&path).unwrap(), Some(streams));
     }
 }

@@ -166,6 +166,21 @@ fn any_master_reaches_all_minions() {
             ids.iter().all(|id| said.get(*id) == Some(&json!(true)))
         });
     }
+    // Targets by grains, and the mine: from a master to which the minion has never been connected.
+    for (n, id) in [(0, "m2"), (1, "m1")] {
+        let target = format!("id:{id}");
+        wait_until("it is found by a grain", || {
+            let said = ask(&cluster, n, &["-G", &target, "test.ping", "-t", "2"]);
+            said.get(id) == Some(&json!(true))
+        });
+    }
+    let send = ask(&cluster, 0, &["m1", "mine.send", "test.arg", "of m1"]);
+    assert_eq!(send.get("m1"), Some(&json!(true)));
+    wait_until("the other minion gets it", || {
+        let said = ask(&cluster, 1, &["m2", "mine.get", "m1", "test.arg"]);
+        said.get("m2")
+            .is_some_and(|got| got["m1"]["args"] == json!(["of m1"]))
+    });
     // Each runs it once, and both masters have all of it.
     let marker = cluster.masters[0].home.cache().join("ran");
     let line = format!("echo x >> {}", marker.display());

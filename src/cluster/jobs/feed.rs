@@ -1,5 +1,6 @@
 //! Where the role hears of jobs of this master: from its event bus, and from workers that publish.
 
+use crate::data::Bank;
 use halite_client::listen::listen;
 use halite_config::MasterConfig;
 use halite_master::returns::news_of;
@@ -7,7 +8,7 @@ use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 use halite_transport::poll::Poller;
 use halite_transport::sockets::{Context, Pull};
-use halite_wire::ids::Jid;
+use halite_wire::ids::{Jid, MinionId};
 use std::time::Duration;
 
 /// Longest wait for a job, so that a stop takes effect.
@@ -27,6 +28,8 @@ pub enum News {
     },
     /// A job was published: what `publish_pull.ipc` got.
     Published(Vec<Vec<u8>>),
+    /// Data of a minion were stored.
+    Data(Bank, MinionId),
     /// Events may have been missed.
     Missed,
 }
@@ -52,7 +55,7 @@ pub fn start(
                 return;
             }
             while let Ok(Some(parts)) = pull.receive() {
-                if publish(News::Published(parts)).is_err() {
+                if message(parts).is_some_and(|news| publish(news).is_err()) {
                     return;
                 }
             }
@@ -75,6 +78,20 @@ pub fn start(
     spawn("published", published)?;
     spawn("bus", heard)?;
     Ok(())
+}
+
+/// What a worker tells: the parts of a publication or, after an empty part, bank and id of data.
+fn message(parts: Vec<Vec<u8>>) -> Option<News> {
+    match &parts[..] {
+        [first, bank, id] if first.is_empty() => {
+            let text = |part| std::str::from_utf8(part).ok();
+            Some(News::Data(
+                Bank::named(text(bank)?)?,
+                text(id)?.parse().ok()?,
+            ))
+        }
+        _ => Some(News::Published(parts)),
+    }
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {

@@ -1,12 +1,12 @@
-//! The connection to the bucket of a cluster, a key-value store of NATS JetStream with names and bytes, and to the stream of
-//! jobs ([`stream`]).
+//! The connection to the bucket of a cluster, a key-value store of NATS JetStream with names and bytes, and to the
+//! streams of jobs and data ([`stream`]).
 //!
 //! One thread with a runtime for each connection, so that all state of the client library for a lost one goes with its runtime.
 //! Decisions are made by writes with a revision only; what is read may be old.
 
 mod stream;
 
-pub use stream::{Cursor, Found};
+pub use stream::{Cursor, Found, StreamKind};
 
 use crate::sync::Put;
 use async_nats::jetstream::kv::{Operation, Store, UpdateErrorKind};
@@ -41,21 +41,23 @@ pub enum LinkEvent {
     AllTold,
     /// A write has ended.
     PutEnded(String, Put),
-    /// The stream of jobs is open: what was found. Its messages follow.
-    Following(Found),
-    /// The stream of jobs cannot be used: why.
+    /// A stream is open: what was found. Its messages follow.
+    Following(StreamKind, Found),
+    /// A stream cannot be used: why.
     NotFollowing(String),
-    /// A message of the stream.
+    /// A message of a stream.
     Told {
-        /// The end of its subject: who says to have sent it.
-        origin: String,
+        /// The stream.
+        kind: StreamKind,
+        /// The end of its subject.
+        tail: String,
         /// The message.
         bytes: Vec<u8>,
         /// Its number in the stream.
         sequence: u64,
     },
     /// Whether the servers have the message with this ticket.
-    Appended(u64, bool),
+    Appended(StreamKind, u64, bool),
     /// Not connected: why.
     Down(String),
 }
@@ -77,9 +79,10 @@ pub type Told = Result<(), ()>;
 /// What the connection's thread is to do.
 enum Order {
     Put(Entry),
-    Follow(Cursor),
+    Follow(StreamKind, Cursor),
     Append {
-        origin: String,
+        kind: StreamKind,
+        tail: String,
         pieces: Vec<Vec<u8>>,
         ticket: u64,
     },
@@ -88,7 +91,7 @@ enum Order {
 /// What has ended.
 enum Done {
     Put(String, Put),
-    Append(u64, bool),
+    Append(StreamKind, u64, bool),
 }
 
 /// The connection; dropping it ends its thread.
@@ -148,15 +151,16 @@ impl Link {
         self.orders.try_send(Order::Put(write)).is_ok()
     }
 
-    /// Reads the stream of jobs after this message, on this connection.
-    pub fn follow(&self, after: Cursor) -> bool {
-        self.orders.try_send(Order::Follow(after)).is_ok()
+    /// Reads a stream after this message, on this connection.
+    pub fn follow(&self, kind: StreamKind, after: Cursor) -> bool {
+        self.orders.try_send(Order::Follow(kind, after)).is_ok()
     }
 
-    /// Sends the pieces of a message to the stream. [`LinkEvent::Appended`] tells how it ended. `false` if too much waits.
-    pub fn append(&self, origin: &str, pieces: Vec<Vec<u8>>, ticket: u64) -> bool {
+    /// Sends the pieces of a message to a stream; `tail` is the end of the subject. [`LinkEvent::Appended`] tells how it ended. `false` if too much waits.
+    pub fn append(&self, kind: StreamKind, tail: &str, pieces: Vec<Vec<u8>>, ticket: u64) -> bool {
         let order = Order::Append {
-            origin: origin.to_owned(),
+            kind,
+            tail: tail.to_owned(),
             pieces,
             ticket,
         };
@@ -294,7 +298,7 @@ impl Session {
             }
         }
         let mut writing = JoinSet::new();
-        let mut jobs: Option<stream::Log> = None;
+        let (mut jobs, mut data) = (None, None);
         loop {
             tokio::select! {
                 entry = watch.next() => {
@@ -327,6 +331,11 @@ impl Session {
                         return Ok(());
                     }
                 }
+                told = stream::next(&mut data) => {
+                    if self.tell(told?).is_err() {
+                        return Ok(());
+                    }
+                }
                 order = waiting.recv(), if writing.len() < AT_ONCE => {
                     let event = match order {
                         None => return Ok(()),
@@ -334,29 +343,31 @@ impl Session {
                             writing.spawn(put(store.clone(), write));
                             continue;
                         }
-                        Some(Order::Follow(cursor)) => {
-                            match stream::Log::open(self, client, cursor).await {
+                        Some(Order::Follow(kind, cursor)) => {
+                            match stream::Log::open(self, client, kind, cursor).await {
                                 Ok((log, found)) => {
-                                    jobs = Some(log);
-                                    LinkEvent::Following(found)
+                                    *slot(kind, &mut jobs, &mut data) = Some(log);
+                                    LinkEvent::Following(kind, found)
                                 }
                                 Err(why) => LinkEvent::NotFollowing(why),
                             }
                         }
-                        Some(Order::Append { origin, pieces, ticket }) => match &jobs {
-                            Some(jobs) => {
-                                let mut ends = Vec::new();
-                                for piece in pieces {
-                                    ends.push(jobs.append(&origin, piece).await);
+                        Some(Order::Append { kind, tail, pieces, ticket }) => {
+                            match slot(kind, &mut jobs, &mut data) {
+                                Some(log) => {
+                                    let mut ends = Vec::new();
+                                    for piece in pieces {
+                                        ends.push(log.append(&tail, piece).await);
+                                    }
+                                    writing.spawn(async move {
+                                        let ends = futures_util::future::join_all(ends).await;
+                                        Done::Append(kind, ticket, ends.into_iter().all(|end| end))
+                                    });
+                                    continue;
                                 }
-                                writing.spawn(async move {
-                                    let ends = futures_util::future::join_all(ends).await;
-                                    Done::Append(ticket, ends.into_iter().all(|end| end))
-                                });
-                                continue;
+                                None => LinkEvent::Appended(kind, ticket, false),
                             }
-                            None => LinkEvent::Appended(ticket, false),
-                        },
+                        }
                     };
                     if self.tell(event).is_err() {
                         return Ok(());
@@ -365,7 +376,7 @@ impl Session {
                 Some(done) = writing.join_next() => {
                     let event = match done {
                         Ok(Done::Put(name, how)) => LinkEvent::PutEnded(name, how),
-                        Ok(Done::Append(ticket, is_told)) => LinkEvent::Appended(ticket, is_told),
+                        Ok(Done::Append(kind, ticket, is_told)) => LinkEvent::Appended(kind, ticket, is_told),
                         Err(_) => continue,
                     };
                     if self.tell(event).is_err() {
@@ -407,6 +418,17 @@ impl Session {
         let is_empty = info.state.messages == 0;
         let store = jetstream.get_key_value(&self.bucket).await;
         Ok((store.map_err(|e| error_text(&e))?, is_empty))
+    }
+}
+
+fn slot<'a>(
+    kind: StreamKind,
+    jobs: &'a mut Option<stream::Log>,
+    data: &'a mut Option<stream::Log>,
+) -> &'a mut Option<stream::Log> {
+    match kind {
+        StreamKind::Jobs => jobs,
+        StreamKind::Data => data,
     }
 }
 

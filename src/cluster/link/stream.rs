@@ -1,4 +1,4 @@
-//! The stream in which masters tell each other about jobs.
+//! The streams in which masters tell each other about jobs and about data of minions.
 
 use super::{LinkEvent, Session};
 use async_nats::jetstream::consumer::DeliverPolicy;
@@ -20,11 +20,32 @@ pub struct Cursor {
     pub sequence: u64,
 }
 
+/// One of the streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamKind {
+    /// What is new about jobs, for some time.
+    Jobs,
+    /// Data of minions, the newest of each.
+    Data,
+}
+
+impl StreamKind {
+    /// The last part of its name, and that of its subjects.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            StreamKind::Jobs => ("LOG", "log"),
+            StreamKind::Data => ("DATA", "data"),
+        }
+    }
+}
+
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Where reading begins.
     pub cursor: Cursor,
+    /// The last message that was there.
+    pub last: u64,
     /// How many messages are no longer there.
     pub missed: u64,
     /// Whether this is not the stream that the cursor belongs to.
@@ -33,6 +54,7 @@ pub struct Found {
 
 /// The stream, as this connection reads and writes it.
 pub(super) struct Log {
+    kind: StreamKind,
     context: Context,
     prefix: String,
     reader: Ordered,
@@ -43,15 +65,19 @@ impl Log {
     pub(super) async fn open(
         session: &Session,
         client: &Client,
+        kind: StreamKind,
         cursor: Cursor,
     ) -> Result<(Log, Found), String> {
         let context = jetstream::new(client.clone());
-        let prefix = format!("halite.{}.log", session.id);
+        let (name, subject) = kind.names();
+        let prefix = format!("halite.{}.{subject}", session.id);
+        let is_log = kind == StreamKind::Jobs;
         let mut stream = context
             .get_or_create_stream(Config {
-                name: format!("HALITE_{}_LOG", session.id),
+                name: format!("HALITE_{}_{name}", session.id),
                 subjects: vec![format!("{prefix}.>")],
-                max_age: session.keep,
+                max_age: if is_log { session.keep } else { Duration::ZERO },
+                max_messages_per_subject: if is_log { -1 } else { 1 },
                 max_bytes: session.keep_bytes,
                 discard: DiscardPolicy::Old,
                 storage: StorageType::File,
@@ -61,7 +87,7 @@ impl Log {
             .await
             .map_err(|e| {
                 format!(
-                    "the stream of jobs cannot be made with `replicas: {}`, `keep_bytes: {}` (option cluster): {}",
+                    "the stream {name} cannot be made with `replicas: {}`, `keep_bytes: {}` (option cluster): {}",
                     session.replicas,
                     session.keep_bytes,
                     error_text(&e)
@@ -74,8 +100,11 @@ impl Log {
         let sequence = if is_same { cursor.sequence } else { 0 };
         let found = Found {
             is_another: !is_same && cursor.stream != 0,
+            last,
             missed: match sequence {
+                // Of data, what is newer is all that counts.
                 0 => 0,
+                _ if !is_log => 0,
                 sequence => first.saturating_sub(sequence + 1),
             },
             cursor: Cursor {
@@ -96,6 +125,7 @@ impl Log {
             .map_err(|e| error_text(&e))?;
         let reader = consumer.messages().await.map_err(|e| error_text(&e))?;
         let log = Log {
+            kind,
             context,
             prefix,
             reader,
@@ -106,17 +136,17 @@ impl Log {
     /// Sends a message; the future tells whether the servers have it.
     pub(super) async fn append(
         &self,
-        origin: &str,
+        tail: &str,
         bytes: Vec<u8>,
     ) -> impl Future<Output = bool> + use<> {
-        let subject = format!("{}.{origin}", self.prefix);
+        let subject = format!("{}.{tail}", self.prefix);
         let sent = self.context.publish(subject, bytes.into()).await;
         async move {
             let done = match sent {
                 Ok(acknowledged) => acknowledged.await,
                 Err(e) => Err(e),
             };
-            done.inspect_err(|e| log::debug!("cluster: about jobs: {}", error_text(e)))
+            done.inspect_err(|e| log::debug!("cluster: not told: {}", error_text(e)))
                 .is_ok()
         }
     }
@@ -126,13 +156,14 @@ impl Log {
         let message = match self.reader.next().await {
             Some(Ok(message)) => message,
             Some(Err(e)) => return Err(error_text(&e)),
-            None => return Err("the stream of jobs has ended".to_owned()),
+            None => return Err("a stream has ended".to_owned()),
         };
         let sequence = sequence(&message)?;
-        let origin = message.subject.strip_prefix(self.prefix.as_str());
-        let origin = origin.and_then(|rest| rest.strip_prefix('.'));
+        let tail = message.subject.strip_prefix(self.prefix.as_str());
+        let tail = tail.and_then(|rest| rest.strip_prefix('.'));
         Ok(LinkEvent::Told {
-            origin: origin.unwrap_or_default().to_owned(),
+            kind: self.kind,
+            tail: tail.unwrap_or_default().to_owned(),
             bytes: message.payload.to_vec(),
             sequence,
         })

@@ -116,8 +116,9 @@ impl Cluster<'_> {
             self.replace_publication();
         }
         let mark = self.memory.bucket.clone();
-        let cursor = self.jobs.join(&self.secret, &self.config.id, &mark);
-        self.link.follow(cursor);
+        for (kind, cursor) in self.streams.join(&self.secret, &self.config.id, &mark) {
+            self.link.follow(kind, cursor);
+        }
         log::info!("cluster: member of {}", self.id);
         Ok(())
     }

@@ -11,12 +11,12 @@
 //! connection, unless another master was faster. If all data of NATS is lost, no master fills the new bucket by
 //! itself, since a deleted key could come back: the log says what to do.
 
-mod jobs;
 mod membership;
+mod streams;
 
 use crate::jobs::{self as cluster_jobs, News};
 use crate::key_files::KeyFiles;
-use crate::link::{Entry, Link, LinkEvent};
+use crate::link::{Entry, Link, LinkEvent, StreamKind};
 use crate::memory::{self, Memory};
 use crate::record::{
     KeyRecord, Keys, META, Meta, PUBLICATION, PublicationKey, Sealer, id_of, name_of,
@@ -124,7 +124,7 @@ struct Cluster<'a> {
     shared: SharedSecret,
     bus: Bus,
     sync: KeySync,
-    jobs: jobs::Jobs,
+    streams: streams::Streams,
     membership: Membership,
     memory: Memory,
     memory_file: PathBuf,
@@ -176,7 +176,7 @@ impl<'a> Cluster<'a> {
             secret,
             link,
             files,
-            jobs: jobs::Jobs::new(config, &stores)?,
+            streams: streams::Streams::new(config, &stores)?,
             stores,
             shared: SharedSecret::inherited()?,
             bus: Bus::new(config),
@@ -207,8 +207,9 @@ impl<'a> Cluster<'a> {
         halite_wire::map! {
             "member" => u64::from(self.membership == Membership::Member), "keys" => self.sync.count() as u64,
             "connections" => self.connections, "conflicts" => self.conflicts, "refused" => self.refused,
-            "told" => self.jobs.outbox.told, "waiting" => self.jobs.outbox.backlog(),
-            "returns" => self.jobs.inbox.returns, "published" => self.jobs.inbox.published,
+            "told" => self.streams.outbox.told, "waiting" => self.streams.outbox.backlog(),
+            "returns" => self.streams.inbox.returns, "published" => self.streams.inbox.published,
+            "data" => self.streams.data.stored,
         }
     }
 
@@ -248,7 +249,7 @@ impl<'a> Cluster<'a> {
     /// Stores what has changed of what is to be remembered.
     fn remember(&mut self) -> Result<(), ExitError> {
         self.stored = Instant::now();
-        self.jobs.remember()?;
+        self.streams.remember()?;
         if self.memory.bucket.is_empty() {
             return Ok(());
         }
@@ -284,7 +285,7 @@ impl<'a> Cluster<'a> {
                 self.meta = None;
                 self.replacing = None;
                 self.sync.down();
-                self.jobs.down();
+                self.streams.down();
             }
             LinkEvent::Entry(entry) => match self.membership {
                 Membership::Unknown | Membership::Founding => {
@@ -299,14 +300,23 @@ impl<'a> Cluster<'a> {
                 self.join()?;
             }
             LinkEvent::PutEnded(name, how) => self.put_ended(&name, how)?,
-            LinkEvent::Following(found) => self.following(found),
-            LinkEvent::NotFollowing(why) => log::error!("cluster: no jobs of other masters: {why}"),
+            LinkEvent::Following(kind, found) => self.following(kind, found)?,
+            LinkEvent::NotFollowing(why) => {
+                log::error!("cluster: {why}; until then other masters are not heard")
+            }
             LinkEvent::Told {
-                origin,
+                kind,
+                tail,
                 bytes,
                 sequence,
-            } => self.told(&origin, &bytes, sequence)?,
-            LinkEvent::Appended(ticket, is_told) => self.jobs.outbox.ended(ticket, is_told),
+            } => match kind {
+                StreamKind::Jobs => self.told(&tail, &bytes, sequence)?,
+                StreamKind::Data => self.told_data(&tail, &bytes, sequence)?,
+            },
+            LinkEvent::Appended(kind, ticket, is_told) => match kind {
+                StreamKind::Jobs => self.streams.outbox.ended(ticket, is_told),
+                StreamKind::Data => self.streams.data.ended(ticket, is_told),
+            },
         }
         Ok(())
     }

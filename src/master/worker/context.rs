@@ -216,6 +216,16 @@ impl Context {
         })
     }
 
+    /// Tells the other masters of the cluster that data of a minion were stored in this bank: `minion` or `mine`.
+    pub fn stored(&self, bank: &str, id: &MinionId) {
+        let parts = ["".as_bytes(), bank.as_bytes(), id.as_str().as_bytes()];
+        if let Some(cluster) = &self.cluster
+            && let Err(e) = cluster.send(&parts)
+        {
+            log::error!(minion:% = id; "data of {id} do not reach the other masters of the cluster: {e}");
+        }
+    }
+
     /// Whether this master is connected to its cluster, by what the role `cluster` has told last.
     pub fn is_member(&self) -> bool {
         let records = self.board.as_ref().map(score::all).unwrap_or_default();

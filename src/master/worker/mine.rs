@@ -55,7 +55,11 @@ pub(crate) fn put(worker: &Context, id: &MinionId, mut load: Map) -> Result<Valu
         log::warn!(minion:% = id; "{id} sent mine data that is not a map; not stored");
         return Ok(false.into());
     };
-    done(id, worker.stores.mine.put(id, data, clear).map(|()| true))
+    changed(
+        worker,
+        id,
+        worker.stores.mine.put(id, data, clear).map(|()| true),
+    )
 }
 
 /// `_mine_delete`: removes one of the minion's own values.
@@ -68,7 +72,7 @@ pub(crate) fn delete(worker: &Context, id: &MinionId, load: &Map) -> Result<Valu
     }
     match fun.as_str() {
         // Stock's cache returns an empty map for a missing mine, and that counts as success.
-        Some(fun) => done(id, worker.stores.mine.delete(id, fun).map(|_| true)),
+        Some(fun) => changed(worker, id, worker.stores.mine.delete(id, fun).map(|_| true)),
         None => Ok(true.into()),
     }
 }
@@ -78,7 +82,14 @@ pub(crate) fn flush(worker: &Context, id: &MinionId) -> Result<Value, ExitError>
     if !is_enabled(worker) {
         return Ok(true.into());
     }
-    done(id, worker.stores.mine.flush(id))
+    changed(worker, id, worker.stores.mine.flush(id))
+}
+
+fn changed(worker: &Context, id: &MinionId, result: io::Result<bool>) -> Result<Value, ExitError> {
+    if result.is_ok() {
+        worker.stored("mine", id);
+    }
+    done(id, result)
 }
 
 fn done(id: &MinionId, result: io::Result<bool>) -> Result<Value, ExitError> {

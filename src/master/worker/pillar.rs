@@ -97,6 +97,7 @@ fn compile(worker: &mut Context, request: &PillarRequest) -> Result<Map, ExitErr
         .map_err(|e| ExitError::new(1, e.to_string()))?;
     if worker.config.minion_data_cache {
         let (id, cache) = (&request.id, &worker.stores.minions);
+        let before = worker.cluster.as_ref().map(|_| cache.version(id));
         match cache.store(id, &request.grains, &pillar) {
             // It gets its pillar, but no target by grains finds it.
             Err(e) if e.kind() == std::io::ErrorKind::InvalidInput => {
@@ -105,6 +106,9 @@ fn compile(worker: &mut Context, request: &PillarRequest) -> Result<Map, ExitErr
                 return Ok(pillar);
             }
             stored => stored?,
+        }
+        if before.is_some_and(|before| before != cache.version(id)) {
+            worker.stored("minion", id);
         }
         if worker.config.minion_data_cache_events {
             let data = halite_wire::map! {"Minion data cache refresh" => request.id.as_str()};

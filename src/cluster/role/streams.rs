@@ -1,10 +1,11 @@
-//! Jobs: passes on what this master's log has, and takes what others tell.
+//! Jobs and data of minions: tells the others what is new here, and takes what they tell.
 
 use super::{Cluster, Membership};
+use crate::data::DataShare;
 use crate::jobs::record::{Foreign, Listener, Message, Teller, sender};
 use crate::jobs::{Inbox, News, Outbox};
-use crate::link::{Cursor, Found};
-use crate::memory::JobsMemory;
+use crate::link::{Cursor, Found, StreamKind};
+use crate::memory::StreamsMemory;
 use halite_config::MasterConfig;
 use halite_crypto::ClusterSecret;
 use halite_store::Stores;
@@ -17,33 +18,40 @@ use std::time::{Duration, Instant, SystemTime};
 /// How far the clocks of an earlier and this start may differ, in seconds.
 const SKEW: u64 = 5;
 
-/// What the role has about jobs.
-pub(super) struct Jobs {
+/// What the role has about the streams.
+pub(super) struct Streams {
     pub(super) inbox: Inbox,
     pub(super) outbox: Outbox,
+    pub(super) data: DataShare,
     /// As a member: how it tells, and how it understands.
     voice: Option<(Teller, Listener)>,
     is_following: bool,
-    /// The last message that was taken.
+    has_data: bool,
+    /// The last message about jobs that was taken.
     taken: u64,
-    memory: JobsMemory,
+    /// The last one about data.
+    data_taken: u64,
+    memory: StreamsMemory,
     file: PathBuf,
     /// When this process started, in Unix seconds.
     started: u64,
     twins: LogLimiter,
 }
 
-impl Jobs {
-    pub(super) fn new(config: &MasterConfig, stores: &Stores) -> Result<Jobs, ExitError> {
-        let file = JobsMemory::path(&config.cluster_dir());
-        let memory = JobsMemory::read(&file)?.unwrap_or_default();
+impl Streams {
+    pub(super) fn new(config: &MasterConfig, stores: &Stores) -> Result<Streams, ExitError> {
+        let file = StreamsMemory::path(&config.cluster_dir());
+        let memory = StreamsMemory::read(&file)?.unwrap_or_default();
         let reached = SystemTime::UNIX_EPOCH + Duration::from_secs(memory.told);
-        Ok(Jobs {
+        Ok(Streams {
             inbox: Inbox::new(config, stores.jobs.clone())?,
             outbox: Outbox::new(stores.jobs.clone(), reached.min(SystemTime::now())),
+            data: DataShare::default(),
             voice: None,
             is_following: false,
+            has_data: false,
             taken: 0,
+            data_taken: 0,
             memory,
             file,
             started: unix_now(),
@@ -51,12 +59,17 @@ impl Jobs {
         })
     }
 
-    /// This master is a member of the bucket with this mark; the result is where it was in the stream.
-    pub(super) fn join(&mut self, secret: &ClusterSecret, id: &str, mark: &str) -> Cursor {
+    /// This master is a member of the bucket with this mark; the result is where it was in the streams.
+    pub(super) fn join(
+        &mut self,
+        secret: &ClusterSecret,
+        id: &str,
+        mark: &str,
+    ) -> [(StreamKind, Cursor); 2] {
         if self.memory.bucket != mark {
-            self.memory = JobsMemory {
+            self.memory = StreamsMemory {
                 bucket: mark.to_owned(),
-                ..JobsMemory::default()
+                ..StreamsMemory::default()
             };
             self.outbox.forget();
             self.voice = None;
@@ -64,12 +77,17 @@ impl Jobs {
         if self.voice.is_none() {
             self.voice = Some((Teller::new(secret, id, mark), Listener::new(secret, mark)));
         }
-        self.memory.cursor.clone()
+        self.data.join(secret, mark, id);
+        [
+            (StreamKind::Jobs, self.memory.jobs.clone()),
+            (StreamKind::Data, self.memory.data.clone()),
+        ]
     }
 
     pub(super) fn down(&mut self) {
-        self.is_following = false;
+        (self.is_following, self.has_data) = (false, false);
         self.outbox.down();
+        self.data.down();
     }
 
     pub(super) fn remember(&mut self) -> Result<(), ExitError> {
@@ -81,8 +99,9 @@ impl Jobs {
         let mut memory = self.memory.clone();
         memory.told = told.max(memory.told);
         if !is_between {
-            memory.cursor.sequence = memory.cursor.sequence.max(self.taken);
+            memory.jobs.sequence = memory.jobs.sequence.max(self.taken);
         }
+        memory.data.sequence = memory.data.sequence.max(self.data_taken);
         if memory.bucket.is_empty() || memory == self.memory {
             return Ok(());
         }
@@ -93,20 +112,32 @@ impl Jobs {
 
 impl Cluster<'_> {
     pub(super) fn news(&mut self, news: News) {
-        let outbox = &mut self.jobs.outbox;
+        let outbox = &mut self.streams.outbox;
         match news {
             News::Job { jid, is_late } => outbox.news(jid, is_late),
             News::Published(parts) => outbox.published(parts),
+            News::Data(bank, id) => self.streams.data.changed((bank, id)),
             News::Missed => outbox.look_again(),
         }
     }
 
-    pub(super) fn following(&mut self, found: Found) {
+    /// A stream is open.
+    pub(super) fn following(&mut self, kind: StreamKind, found: Found) -> Result<(), ExitError> {
+        let streams = &mut self.streams;
+        if kind == StreamKind::Data {
+            if found.is_another || streams.memory.data.stream == 0 {
+                streams.data.begin(found.last, &self.stores)?;
+            }
+            streams.data_taken = found.cursor.sequence;
+            streams.memory.data = found.cursor;
+            streams.has_data = true;
+            return Ok(());
+        }
         if found.is_another {
             log::warn!(
-                "cluster: the stream of jobs was made anew; what masters have told each other before is read again where it is left"
+                "cluster: the stream of jobs was made anew; each master tells again what its job cache has"
             );
-            self.jobs.outbox.forget();
+            streams.outbox.forget();
         }
         if found.missed > 0 {
             log::error!(
@@ -115,22 +146,42 @@ impl Cluster<'_> {
                 found.missed
             );
         }
-        self.jobs.taken = found.cursor.sequence;
-        self.jobs.memory.cursor = found.cursor;
-        self.jobs.is_following = true;
+        streams.taken = found.cursor.sequence;
+        streams.memory.jobs = found.cursor;
+        streams.is_following = true;
+        Ok(())
     }
 
-    /// A message of the stream.
+    /// A message about data.
+    pub(super) fn told_data(
+        &mut self,
+        tail: &str,
+        bytes: &[u8],
+        sequence: u64,
+    ) -> Result<(), ExitError> {
+        let streams = &mut self.streams;
+        if sequence <= streams.data_taken {
+            return Ok(());
+        }
+        let is_ours = streams.data.take(tail, bytes, sequence, &self.stores)?;
+        streams.data_taken = sequence;
+        if !is_ours {
+            self.stranger(&format!("the message {sequence} of data.{tail:.100}"));
+        }
+        Ok(())
+    }
+
+    /// A message about jobs.
     pub(super) fn told(
         &mut self,
         origin: &str,
         bytes: &[u8],
         sequence: u64,
     ) -> Result<(), ExitError> {
-        let Some((teller, listener)) = &mut self.jobs.voice else {
+        let Some((teller, listener)) = &mut self.streams.voice else {
             return Ok(());
         };
-        if sequence <= self.jobs.taken {
+        if sequence <= self.streams.taken {
             return Ok(());
         }
         if origin != teller.origin {
@@ -141,22 +192,22 @@ impl Cluster<'_> {
             match opened {
                 Ok((peer, Some(message))) if peer == self.config.id => self.twin(&message),
                 Ok((peer, Some(message))) if !self.is_past(message.at) => {
-                    self.jobs.inbox.take(&peer, message, &mut self.bus)?;
+                    self.streams.inbox.take(&peer, message, &mut self.bus)?;
                 }
                 Ok(_) => {}
                 Err(Foreign) => self.stranger(&format!("the message {sequence} of {origin:.100}")),
             }
         }
-        self.jobs.taken = sequence;
+        self.streams.taken = sequence;
         Ok(())
     }
 
     /// A message of another start with this master's id: an earlier one, or a master that has the same id.
     fn twin(&mut self, message: &Message) {
-        if message.at <= self.jobs.started + SKEW {
+        if message.at <= self.streams.started + SKEW {
             return;
         }
-        if self.jobs.twins.tick(Instant::now()).is_some() {
+        if self.streams.twins.tick(Instant::now()).is_some() {
             log::error!(
                 "cluster: another master has the id {} as well, so that neither takes what the other tells about jobs: set a different \
                  `id` on each master",
@@ -173,17 +224,32 @@ impl Cluster<'_> {
 
     /// Tells the others what is new.
     pub(super) fn tell(&mut self) -> Result<(), ExitError> {
-        let jobs = &mut self.jobs;
+        let jobs = &mut self.streams;
         let Some((teller, _)) = &jobs.voice else {
             return Ok(());
         };
-        if self.membership != Membership::Member || !jobs.is_following {
+        if self.membership != Membership::Member {
+            return Ok(());
+        }
+        if jobs.has_data {
+            for sending in jobs.data.next(&self.stores)? {
+                let (tail, ticket) = (sending.tail, sending.ticket);
+                let pieces = vec![sending.bytes];
+                if !self.link.append(StreamKind::Data, &tail, pieces, ticket) {
+                    jobs.data.ended(ticket, false);
+                }
+            }
+        }
+        if !jobs.is_following {
             return Ok(());
         }
         for (ticket, message) in jobs.outbox.next(&mut jobs.inbox)? {
             match teller.seal(&message) {
                 Ok(pieces) => {
-                    if !self.link.append(&teller.origin, pieces, ticket) {
+                    if !self
+                        .link
+                        .append(StreamKind::Jobs, &teller.origin, pieces, ticket)
+                    {
                         jobs.outbox.ended(ticket, false);
                     }
                 }

@@ -1,0 +1,343 @@
+//! Data of minions at all masters: grains and pillars, and the mine.
+//!
+//! The newest of each minion and bank is a message of a stream, sealed for its place. Its order decides: what comes later
+//! replaces what came before, at every master.
+
+use crate::record::{text_of, token};
+use halite_crypto::{ClusterSecret, Gcm};
+use halite_store::Stores;
+use halite_wire::budget::Budget;
+use halite_wire::ids::MinionId;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io::{self, ErrorKind};
+
+/// Most bytes of a message; NATS takes 1 MiB with what it adds.
+const LARGEST: usize = 1000 << 10;
+/// Most messages without an answer.
+const UNDER_WAY: usize = 64;
+/// A part of the sealed text, so that keys of other purposes do not fit.
+const PURPOSE: &str = "data";
+
+/// Where data of a minion are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Bank {
+    /// Grains and pillar.
+    Minion,
+    /// The mine.
+    Mine,
+}
+
+impl Bank {
+    const ALL: [Bank; 2] = [Bank::Minion, Bank::Mine];
+
+    /// Its name in subjects.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bank::Minion => "minion",
+            Bank::Mine => "mine",
+        }
+    }
+
+    /// The bank with this name.
+    pub fn named(name: &str) -> Option<Bank> {
+        Bank::ALL.into_iter().find(|bank| bank.name() == name)
+    }
+}
+
+/// Data of one minion in one bank.
+pub type Item = (Bank, MinionId);
+
+/// A message for the stream.
+pub struct Sending {
+    /// The end of its subject.
+    pub tail: String,
+    /// Sealed.
+    pub bytes: Vec<u8>,
+    /// To be given back.
+    pub ticket: u64,
+}
+
+/// What is to be told, and what is under way.
+#[derive(Default)]
+pub struct DataShare {
+    waiting: BTreeSet<Item>,
+    under_way: HashMap<u64, Item>,
+    /// Items of which another master has told while this one's own were on their way: the order of the stream decides.
+    overtaken: HashSet<Item>,
+    /// Until the stream is read to where it ended at first: what it has.
+    seen: Option<(u64, HashSet<Item>)>,
+    ticket: u64,
+    voice: Option<Voice>,
+    /// Items of other masters that were stored.
+    pub stored: u64,
+}
+
+struct Voice {
+    key: Gcm,
+    mark: String,
+    own: String,
+}
+
+impl DataShare {
+    /// This master is a member, `own` its id.
+    pub fn join(&mut self, secret: &ClusterSecret, mark: &str, own: &str) {
+        self.voice = Some(Voice {
+            key: secret.seal(PURPOSE),
+            mark: mark.to_owned(),
+            own: own.to_owned(),
+        });
+    }
+
+    /// Reading begins with nothing known, up to the message `last`: what is not there then is told.
+    pub fn begin(&mut self, last: u64, stores: &Stores) -> io::Result<()> {
+        self.seen = Some((last, HashSet::new()));
+        match last {
+            0 => self.reached(0, stores),
+            _ => Ok(()),
+        }
+    }
+
+    fn reached(&mut self, sequence: u64, stores: &Stores) -> io::Result<()> {
+        let Some((_, seen)) = self.seen.take_if(|(last, _)| sequence >= *last) else {
+            return Ok(());
+        };
+        let all = stores.minions.ids()?.into_iter();
+        let all = all.flat_map(|id| Bank::ALL.map(|bank| (bank, id.clone())));
+        self.waiting.extend(all.filter(|item| !seen.contains(item)));
+        Ok(())
+    }
+
+    /// Something has changed at this master.
+    pub fn changed(&mut self, item: Item) {
+        self.waiting.insert(item);
+    }
+
+    /// How a message has ended.
+    pub fn ended(&mut self, ticket: u64, is_told: bool) {
+        if let Some(item) = self.under_way.remove(&ticket)
+            && !is_told
+        {
+            self.waiting.insert(item);
+        }
+    }
+
+    /// The connection is lost.
+    pub fn down(&mut self) {
+        let lost = self.under_way.drain().map(|(_, item)| item);
+        self.waiting.extend(lost);
+    }
+
+    /// The next messages.
+    ///
+    /// # Errors
+    /// The data cannot be read.
+    pub fn next(&mut self, stores: &Stores) -> io::Result<Vec<Sending>> {
+        let mut out = Vec::new();
+        let Some(voice) = &self.voice else {
+            return Ok(out);
+        };
+        while self.under_way.len() < UNDER_WAY
+            && let Some(item) = self.waiting.pop_first()
+        {
+            let Some(data) = read(stores, &item)? else {
+                continue;
+            };
+            let map = halite_wire::map! {"by" => voice.own.as_str(), "data" => data};
+            let plain = msgpack::encode_map(&map, Profile::Local);
+            let (bank, id) = &item;
+            if plain.len() > LARGEST {
+                log::warn!(minion:% = id; "the data of {id} ({}) are not told to the other masters: {} bytes are too many", bank.name(), plain.len());
+                continue;
+            }
+            let tail = format!("{}.{}", bank.name(), token(id.as_str()));
+            self.ticket += 1;
+            out.push(Sending {
+                bytes: voice.key.seal(&place(&voice.mark, &tail), &plain),
+                tail,
+                ticket: self.ticket,
+            });
+            self.under_way.insert(self.ticket, item);
+        }
+        Ok(out)
+    }
+
+    /// A message of the stream; `false` if no master of the cluster has sealed it.
+    ///
+    /// # Errors
+    /// The data cannot be written.
+    pub fn take(
+        &mut self,
+        tail: &str,
+        bytes: &[u8],
+        sequence: u64,
+        stores: &Stores,
+    ) -> io::Result<bool> {
+        let opened = self.voice.as_ref().and_then(|voice| {
+            let (bank, id) = tail.split_once('.')?;
+            let item = (Bank::named(bank)?, text_of(id)?.parse().ok()?);
+            let plain = voice.key.open(&place(&voice.mark, tail), bytes).ok()?;
+            let mut map = msgpack::decode_load(&plain, Budget::of(plain.len())).ok()?;
+            let is_own = map.str("by")? == voice.own;
+            Some((item, is_own, map.remove("data")?.into_map()?))
+        });
+        let is_ours = opened.is_some();
+        if let Some((item, is_own, data)) = opened {
+            if let Some((_, seen)) = &mut self.seen {
+                seen.insert(item.clone());
+            }
+            let is_pending = self.under_way.values().any(|sent| *sent == item);
+            if !is_own && is_pending {
+                self.overtaken.insert(item.clone());
+            }
+            // What is still to be sent is newer.
+            let is_newest = !self.waiting.contains(&item);
+            if is_newest && (!is_own || self.overtaken.remove(&item)) {
+                write(stores, &item, data)?;
+                self.stored += 1;
+            }
+        }
+        self.reached(sequence, stores)?;
+        Ok(is_ours)
+    }
+}
+
+fn place(mark: &str, tail: &str) -> Vec<u8> {
+    format!("{mark}\0{PURPOSE}\0{tail}").into_bytes()
+}
+
+fn read(stores: &Stores, (bank, id): &Item) -> io::Result<Option<Map>> {
+    Ok(match bank {
+        Bank::Minion => stores.minions.peek(id).map(|data| {
+            let map = |map: &Map| Value::Map(map.clone());
+            halite_wire::map! {"grains" => map(&data.grains), "pillar" => map(&data.pillar)}
+        }),
+        // A mine that was flushed is empty.
+        Bank::Mine => match stores.mine.get(id) {
+            Err(e) if e.kind() == ErrorKind::InvalidInput => None,
+            other => Some(other?.unwrap_or_default()),
+        },
+    })
+}
+
+fn write(stores: &Stores, (bank, id): &Item, mut data: Map) -> io::Result<()> {
+    let written = match bank {
+        Bank::Minion => {
+            let mut part = |name: &str| data.remove(name).and_then(Value::into_map);
+            let (grains, pillar) = (part("grains"), part("pillar"));
+            stores
+                .minions
+                .store(id, &grains.unwrap_or_default(), &pillar.unwrap_or_default())
+        }
+        Bank::Mine if data.is_empty() => stores.mine.flush(id).map(drop),
+        Bank::Mine => stores.mine.put(id, data, true),
+    };
+    match written {
+        // Trying again would not help.
+        Err(e) if e.kind() == ErrorKind::InvalidInput => {
+            log::warn!(minion:% = id; "data of {id} that another master told are not stored: {e}");
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(own: &str, mark: &str) -> DataShare {
+        let secret = ClusterSecret::new(&"a".repeat(32), "c").unwrap();
+        let mut share = DataShare::default();
+        share.join(&secret, mark, own);
+        share
+    }
+
+    fn item() -> Item {
+        (Bank::Mine, "m.1".parse().unwrap())
+    }
+
+    fn put(stores: &Stores, value: i64) {
+        let data = halite_wire::map! {"fun" => value};
+        stores.mine.put(&item().1, data, true).unwrap();
+    }
+
+    fn mine(stores: &Stores) -> Option<i64> {
+        stores.mine.get(&item().1).unwrap()?.int("fun")
+    }
+
+    /// What one master sends, to the next place in the stream.
+    fn send(share: &mut DataShare, stores: &Stores) -> Sending {
+        share.changed(item());
+        share.next(stores).unwrap().remove(0)
+    }
+
+    #[test]
+    fn the_order_of_the_stream_decides() {
+        let stores = [
+            halite_store::memory::stores(),
+            halite_store::memory::stores(),
+        ];
+        let [mut one, mut two] = [share("one", "mark"), share("two", "mark")];
+        // Both change it at once.
+        put(&stores[0], 1);
+        put(&stores[1], 2);
+        let first = send(&mut one, &stores[0]);
+        let second = send(&mut two, &stores[1]);
+        for (sequence, sent) in [(1, &second), (2, &first)] {
+            for (share, stores) in [(&mut one, &stores[0]), (&mut two, &stores[1])] {
+                assert!(
+                    share
+                        .take(&sent.tail, &sent.bytes, sequence, stores)
+                        .unwrap()
+                );
+            }
+        }
+        assert_eq!([mine(&stores[0]), mine(&stores[1])], [Some(1), Some(1)]);
+        // A mine that is flushed is flushed everywhere.
+        stores[0].mine.flush(&item().1).unwrap();
+        let sent = send(&mut one, &stores[0]);
+        assert!(two.take(&sent.tail, &sent.bytes, 3, &stores[1]).unwrap());
+        assert_eq!(mine(&stores[1]), None);
+    }
+
+    #[test]
+    fn only_masters_are_believed() {
+        let stores = halite_store::memory::stores();
+        put(&stores, 1);
+        let sent = send(&mut share("one", "mark"), &stores);
+        let other = sent.tail.replace("mine", "minion");
+        for (mark, tail, bytes) in [
+            ("other", &sent.tail, &sent.bytes),
+            ("mark", &other, &sent.bytes),
+            ("mark", &sent.tail, &b"garbage".to_vec()),
+        ] {
+            let taken = share("two", mark).take(tail, bytes, 1, &stores).unwrap();
+            assert!(!taken);
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_the_stream_is_told_once_it_is_read() {
+        let stores = halite_store::memory::stores();
+        let ids: Vec<MinionId> = ["a", "b"].map(|id| id.parse().unwrap()).into();
+        for id in &ids {
+            stores.minions.store(id, &Map::new(), &Map::new()).unwrap();
+        }
+        let mut other = share("one", "mark");
+        other.changed((Bank::Minion, ids[0].clone()));
+        let sent = other.next(&stores).unwrap().remove(0);
+        let mut share = share("two", "mark");
+        share.begin(1, &stores).unwrap();
+        assert!(share.next(&stores).unwrap().is_empty());
+        assert!(share.take(&sent.tail, &sent.bytes, 1, &stores).unwrap());
+        let tails: Vec<String> = share
+            .next(&stores)
+            .unwrap()
+            .into_iter()
+            .map(|s| s.tail)
+            .collect();
+        assert!(tails.contains(&"minion.b".to_owned()) && !tails.contains(&"minion.a".to_owned()));
+    }
+}
