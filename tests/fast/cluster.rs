@@ -7,7 +7,7 @@ use halite::wire::ids::{Jid, MinionId};
 use serde_json::json;
 use std::fs;
 use std::sync::Arc;
-use testing::cluster::{Cluster, keys, state};
+use testing::cluster::{Cluster, keys, kill_role, state};
 use testing::{Master, Minion, wait_until};
 
 fn jobs(master: &Master) -> Arc<dyn JobStore> {
@@ -222,5 +222,68 @@ fn any_master_reaches_all_minions() {
     };
     wait_until("the first hears of it", told);
     assert_eq!(fs::read_to_string(&marker).unwrap(), "x\nx\ny\n");
+    minions.iter_mut().for_each(Minion::must_live);
+}
+
+/// Whatever ends while minions work, all masters get what they return, and no minion runs a job twice.
+#[test]
+fn nothing_is_lost_whatever_ends() {
+    let Some(mut cluster) = Cluster::start("auto_accept: true") else {
+        return;
+    };
+    let mut minions = ["m1", "m2"].map(|id| {
+        let n = usize::from(id == "m2");
+        Minion::halite(&cluster.masters[n], id, "")
+    });
+    for n in [0, 1] {
+        wait_until("both answer", || {
+            answers(&cluster.masters[n], "m1") && answers(&cluster.masters[n], "m2")
+        });
+    }
+    let marker = cluster.masters[0].home.cache().join("ran");
+    let count = |word: &str| {
+        let text = fs::read_to_string(&marker).unwrap_or_default();
+        text.lines().filter(|line| *line == word).count()
+    };
+    let roles = [
+        (0, "Cluster"),
+        (1, "Cluster"),
+        (0, "EventPublisher"),
+        (1, "MWorker-0"),
+    ];
+    let rounds = roles.len() + 2;
+    for round in 0..rounds {
+        let line = format!("echo {round} >> {}; sleep 1", marker.display());
+        let cli = cluster.masters[round % 2].halite_cli();
+        // A master that has just started, or lost the servers, refuses jobs.
+        let mut jid = None;
+        wait_until("the job is published", || {
+            let ran = cli.salt(&["*", "cmd.run", &line, "--async"]);
+            jid = ran.ok().ok().map(|out| jid_of(&out));
+            jid.is_some()
+        });
+        let jid = jid.expect("it was waited for");
+        wait_until("both run it", || count(&round.to_string()) == 2);
+        match roles.get(round) {
+            Some((n, title)) => kill_role(&cluster.masters[*n], title),
+            None if round == roles.len() => {
+                cluster.nats.kill();
+                cluster.nats.restart();
+            }
+            None => {
+                cluster.masters[1].kill();
+                cluster.masters[1].start_again();
+            }
+        }
+        for n in [0, 1] {
+            wait_until(&format!("master {n} has all of round {round}"), || {
+                let job = jobs(&cluster.masters[n]).get(&jid).unwrap();
+                job.is_some_and(|job| job.returns.len() == 2 && job.minions.len() == 2)
+            });
+        }
+    }
+    for round in 0..rounds {
+        assert_eq!(count(&round.to_string()), 2, "round {round}");
+    }
     minions.iter_mut().for_each(Minion::must_live);
 }

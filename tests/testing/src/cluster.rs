@@ -5,6 +5,8 @@ use super::proxy::Proxy;
 use super::{Master, wait_until};
 use halite::store::Stores;
 use halite::store::keys::{KeyState, KeyStore};
+use halite::sys::procs;
+use nix::sys::signal::Signal;
 use std::fs;
 use std::sync::Arc;
 
@@ -103,4 +105,13 @@ pub fn state(master: &Master, id: &str) -> Option<KeyState> {
     let id = id.parse().expect("an id");
     let found = keys(master).state(&id).expect("keys can be read");
     found.map(|(state, _)| state)
+}
+
+/// Ends a role of a master with SIGKILL; it is started anew.
+pub fn kill_role(master: &Master, title: &str) {
+    let main = u32::try_from(master.id()).expect("it runs");
+    let found = procs::family(main).expect("processes can be listed");
+    let role = found.iter().find(|process| process.title.contains(title));
+    let pid = role.unwrap_or_else(|| panic!("there is no {title}")).pid;
+    crate::harness::send(pid, Signal::SIGKILL);
 }

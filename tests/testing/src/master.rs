@@ -5,6 +5,7 @@ use super::ports::{Ports, listens};
 use super::process::Process;
 use super::{Cli, Stock, halite_program, short_dir, wait_until};
 use halite_ipc::Subscriber;
+use nix::sys::signal::Signal;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -102,6 +103,14 @@ impl Master {
     pub fn terminate(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.terminate();
+        }
+    }
+
+    /// Ends all its processes with SIGKILL.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.signal(Signal::SIGKILL);
+            process.stop();
         }
     }
 
