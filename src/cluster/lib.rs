@@ -1,12 +1,13 @@
 //! Several masters that act as one, over NATS JetStream (docs/cluster.md).
 //!
 //! Files stay each master's truth; NATS carries changes. One role, [`role`], is the only process that knows of NATS. It is a
-//! loop around deciders without IO: [`sync`] for keys. [`jobs`] has what masters
+//! loop around deciders without IO: [`sync`] for keys, [`lease`] for the leader. [`jobs`] has what masters
 //! tell each other about jobs, [`data`] what about minions.
 
 pub mod data;
 pub mod jobs;
 pub mod key_files;
+pub mod lease;
 pub mod link;
 pub mod memory;
 pub mod record;

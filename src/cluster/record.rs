@@ -4,6 +4,7 @@
 //! bucket are authenticated with it, so that it cannot be put in another place; the number that it contains grows with
 //! each change, so that an earlier one cannot be put back.
 
+use crate::lease::Lead;
 use halite_crypto::{ClusterSecret, Gcm};
 use halite_store::keys::KeyState;
 use halite_wire::budget::Budget;
@@ -20,6 +21,8 @@ const KEY: &str = "key.";
 pub const META: &str = "meta";
 /// The name of [`PublicationKey`].
 pub const PUBLICATION: &str = "aes";
+/// The name of [`Lead`].
+pub const LEAD: &str = "lead";
 
 /// The keys of one minion, by state: one in force, and perhaps a denied one. Empty after they were deleted.
 pub type Keys = BTreeMap<KeyState, String>;
@@ -160,6 +163,21 @@ impl Sealer {
         })
     }
 
+    /// Seals who leads.
+    pub fn seal_lead(&self, lead: &Lead) -> Vec<u8> {
+        let record = halite_wire::map! {"holder" => lead.holder.as_str(), "number" => lead.number};
+        self.seal(LEAD, &record)
+    }
+
+    /// Opens it.
+    pub fn open_lead(&self, sealed: &[u8]) -> Option<Lead> {
+        let record = self.open(LEAD, sealed)?;
+        Some(Lead {
+            holder: record.str("holder")?.to_owned(),
+            number: u64::try_from(record.int("number")?).ok()?,
+        })
+    }
+
     /// Seals what the key of publications is derived from.
     pub fn seal_publication(&self, key: &PublicationKey) -> Vec<u8> {
         let record = halite_wire::map! {
@@ -267,6 +285,11 @@ mod tests {
         };
         let sealed = ours.seal_publication(&key);
         assert_eq!(ours.open_publication(&sealed), Some(key));
+        let lead = Lead {
+            holder: "m1".into(),
+            number: 2,
+        };
+        assert_eq!(ours.open_lead(&ours.seal_lead(&lead)), Some(lead));
         let meta = Meta {
             mark: "m".into(),
             master_key: "f".into(),

@@ -12,12 +12,15 @@ use halite_config::{MasterConfig, Returner, SaltSeries};
 use halite_master::events::Bus;
 use halite_master::functions::Call;
 use halite_master::roles::Roles;
+use halite_master::score;
 use halite_returners::Opener;
 use halite_schedule::{ReturnJob, Schedule, Spec};
 use halite_store::jobs::{JobUpdate, StoredReturn};
 use halite_sys::debug_report;
 use halite_sys::exit::ExitError;
+use halite_sys::scoreboard::Scoreboard;
 use halite_sys::signals::StopFlag;
+use halite_sys::time::unix_now;
 use halite_wire::ids::{Jid, JidClock};
 use halite_wire::{Map, Value};
 use std::collections::HashMap;
@@ -43,10 +46,17 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     while began.elapsed() < BUS_PATIENCE && !stop.is_set() && silent() {
         std::thread::sleep(TURN);
     }
+    // In a cluster, one master runs what is due.
+    let in_cluster = config.cluster().is_some();
+    let board = in_cluster.then(Scoreboard::inherited).and_then(Result::ok);
+    let leads = || match &board {
+        Some((board, _)) => score::cluster(board, unix_now()).is_leader,
+        None => !in_cluster,
+    };
     std::thread::scope(|scope| {
         while !stop.is_set() {
             for spec in schedule.due(jiff::Zoned::now().datetime()) {
-                if spec.dry {
+                if spec.dry || !leads() {
                     continue;
                 }
                 if !begin(&running, &spec) {

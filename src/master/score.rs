@@ -84,6 +84,34 @@ pub fn all(board: &Scoreboard) -> Vec<Map> {
         .collect()
 }
 
+/// What the role `cluster` has told last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClusterScore {
+    /// Whether this master is connected to its cluster.
+    pub is_member: bool,
+    /// Whether it does what must happen once for all masters.
+    pub is_leader: bool,
+}
+
+/// How long what the role `cluster` has told counts, in seconds.
+const MEMBER_FOR: u64 = 10;
+/// The same for who leads: shorter than what is between the end of a leader and the next one.
+const LEADER_FOR: u64 = 3;
+
+/// Where this master stands in its cluster at `now` (Unix seconds).
+pub fn cluster(board: &Scoreboard, now: u64) -> ClusterScore {
+    let records = all(board);
+    let Some(role) = records.iter().find(|r| r.str("role") == Some("cluster")) else {
+        return ClusterScore::default();
+    };
+    let at = u64::try_from(role.int("at").unwrap_or(0)).unwrap_or(0);
+    let tells = |name: &str, within| role.int(name) == Some(1) && now.abs_diff(at) <= within;
+    ClusterScore {
+        is_member: tells("member", MEMBER_FOR),
+        is_leader: tells("leader", LEADER_FOR),
+    }
+}
+
 /// A role that has been silent for too long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Late {
@@ -139,6 +167,19 @@ mod tests {
         let late = late(&records, 1000, 60);
         let words: Vec<String> = late.iter().map(ToString::to_string).collect();
         assert_eq!(words, ["publish (silent for 15 s)"]);
+    }
+
+    #[test]
+    fn what_a_cluster_told_counts_for_a_while() {
+        let board = Scoreboard::create(1).unwrap();
+        assert_eq!(cluster(&board, 0), ClusterScore::default());
+        let counters = halite_wire::map! {"member" => 1u64, "leader" => 1u64};
+        put(&board, 0, "cluster", counters).unwrap();
+        let now = unix_now();
+        let told = |later| cluster(&board, now + later);
+        assert!(told(0).is_member && told(0).is_leader);
+        assert!(told(8).is_member && !told(8).is_leader);
+        assert!(!told(20).is_member);
     }
 
     #[test]

@@ -225,6 +225,26 @@ fn any_master_reaches_all_minions() {
     minions.iter_mut().for_each(Minion::must_live);
 }
 
+/// What is due by the clock is done by one master; when that one ends, by the other.
+#[test]
+fn one_master_runs_the_schedule() {
+    let lines = "schedule: {tick: {function: salt.cmd, args: [test.echo, x], seconds: 1}}";
+    let Some(mut cluster) = Cluster::start(lines) else {
+        return;
+    };
+    let runs = |master: &Master| master.tail().matches("the scheduled job tick runs").count();
+    wait_until("one of them runs it", || {
+        cluster.masters.iter().any(|m| runs(m) >= 3)
+    });
+    let first = usize::from(runs(&cluster.masters[0]) == 0);
+    let other = 1 - first;
+    assert_eq!(runs(&cluster.masters[other]), 0);
+    cluster.masters[first].kill();
+    wait_until("the other one runs it", || {
+        runs(&cluster.masters[other]) >= 2
+    });
+}
+
 /// Whatever ends while minions work, all masters get what they return, and no minion runs a job twice.
 #[test]
 fn nothing_is_lost_whatever_ends() {

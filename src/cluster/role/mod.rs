@@ -16,16 +16,17 @@ mod streams;
 
 use crate::jobs::{self as cluster_jobs, News};
 use crate::key_files::KeyFiles;
+use crate::lease::Lease;
 use crate::link::{Entry, Link, LinkEvent, StreamKind};
 use crate::memory::{self, Memory};
 use crate::record::{
-    KeyRecord, Keys, META, Meta, PUBLICATION, PublicationKey, Sealer, id_of, name_of,
+    KeyRecord, Keys, LEAD, META, Meta, PUBLICATION, PublicationKey, Sealer, id_of, name_of,
 };
 use crate::sync::{Act, KeySync, Put};
 use crossbeam_channel::Receiver;
 use halite_config::{ClusterConfig, MasterConfig};
 use halite_crypto::noise::fingerprint;
-use halite_crypto::{ClusterSecret, KeyString, fill_random};
+use halite_crypto::{ClusterSecret, KeyString, fill_random, random_hex};
 use halite_master::events::Bus;
 use halite_master::roles::{Roles, exit_if_oversized};
 use halite_master::score::Score;
@@ -125,6 +126,7 @@ struct Cluster<'a> {
     bus: Bus,
     sync: KeySync,
     streams: streams::Streams,
+    lease: Lease,
     membership: Membership,
     memory: Memory,
     memory_file: PathBuf,
@@ -177,6 +179,7 @@ impl<'a> Cluster<'a> {
             link,
             files,
             streams: streams::Streams::new(config, &stores)?,
+            lease: Lease::new(format!("{} {}", config.id, random_hex(8))),
             stores,
             shared: SharedSecret::inherited()?,
             bus: Bus::new(config),
@@ -210,6 +213,7 @@ impl<'a> Cluster<'a> {
             "told" => self.streams.outbox.told, "waiting" => self.streams.outbox.backlog(),
             "returns" => self.streams.inbox.returns, "published" => self.streams.inbox.published,
             "data" => self.streams.data.stored,
+            "leader" => u64::from(self.lease.is_leader(Instant::now())),
         }
     }
 
@@ -224,6 +228,7 @@ impl<'a> Cluster<'a> {
             }
         }
         self.tell()?;
+        self.lead();
         if self.looked.is_none_or(|at| at.elapsed() >= WATCH) {
             self.looked = Some(Instant::now());
             for (id, keys) in self.files.changes()? {
@@ -286,6 +291,7 @@ impl<'a> Cluster<'a> {
                 self.replacing = None;
                 self.sync.down();
                 self.streams.down();
+                self.lease.down();
             }
             LinkEvent::Entry(entry) => match self.membership {
                 Membership::Unknown | Membership::Founding => {
@@ -334,6 +340,13 @@ impl<'a> Cluster<'a> {
                 Some(key) => self.take_publication(key, revision)?,
                 None => self.foreign_publication(revision),
             },
+            LEAD => {
+                let lead = self.sealer.open_lead(value);
+                let is_ours = lead.is_some();
+                if !self.lease.entry(lead, revision, Instant::now()) || !is_ours {
+                    self.stranger(LEAD);
+                }
+            }
             _ => {
                 let Some(id) = id_of(name) else {
                     self.stranger(name);
@@ -441,6 +454,19 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
+    /// Becomes the leader if nobody is, or stays it.
+    fn lead(&mut self) {
+        if self.membership != Membership::Member {
+            return;
+        }
+        if let Some((lead, revision)) = self.lease.due(Instant::now()) {
+            let sealed = self.sealer.seal_lead(&lead);
+            if !self.link.put(LEAD.to_owned(), sealed, revision) {
+                self.lease.ended(Put::Unknown);
+            }
+        }
+    }
+
     fn put_ended(&mut self, name: &str, how: Put) -> Result<(), ExitError> {
         self.conflicts += u64::from(how == Put::Conflict);
         if name == PUBLICATION {
@@ -449,6 +475,9 @@ impl<'a> Cluster<'a> {
                 self.take_publication(key, revision)?;
             }
             return Ok(());
+        }
+        if name == LEAD {
+            self.lease.ended(how);
         }
         if let Some(id) = id_of(name) {
             let act = self.sync.put_ended(&id, how);

@@ -17,7 +17,7 @@ use halite_sys::exit::ExitError;
 use halite_sys::scoreboard::Scoreboard;
 use halite_sys::shared::SharedSecret;
 use halite_sys::slots::Slot;
-use halite_sys::time::unix_now_i64;
+use halite_sys::time::unix_now;
 use halite_transport::sockets::{self, Push, PushOptions};
 use halite_wire::Transport;
 use halite_wire::ids::{Jid, JidClock, MinionId};
@@ -27,9 +27,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use zeroize::Zeroizing;
-
-/// How long what the role `cluster` has told counts, in seconds.
-const MEMBER_FOR: u64 = 10;
 
 /// Most cached peers; when full, the cache is cleared.
 const PEERS_HELD: usize = 50_000;
@@ -226,16 +223,10 @@ impl Context {
         }
     }
 
-    /// Whether this master is connected to its cluster, by what the role `cluster` has told last.
+    /// Whether this master is connected to its cluster.
     pub fn is_member(&self) -> bool {
-        let records = self.board.as_ref().map(score::all).unwrap_or_default();
-        let role = records
-            .iter()
-            .find(|record| record.str("role") == Some("cluster"));
-        role.is_some_and(|role| {
-            let at = role.int("at").unwrap_or(0);
-            role.int("member") == Some(1) && unix_now_i64().abs_diff(at) <= MEMBER_FOR
-        })
+        let board = self.board.as_ref();
+        board.is_some_and(|board| score::cluster(board, unix_now()).is_member)
     }
 
     /// The publish port that belongs to the port of the present request.
