@@ -4,6 +4,7 @@
 //! can, since a write needs the revision that was seen last. A leader that could not write stops before another one
 //! can begin.
 
+use crate::record::Lead;
 use crate::sync::Put;
 use std::time::{Duration, Instant};
 
@@ -13,15 +14,6 @@ pub const RENEWAL: Duration = Duration::from_secs(2);
 pub const VALIDITY: Duration = Duration::from_secs(6);
 /// Silence after which another master takes over.
 pub const EXPIRY: Duration = Duration::from_secs(12);
-
-/// An entry: a process of a master, and a number that grows with each write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lead {
-    /// The process: the master's id, and a random mark.
-    pub holder: String,
-    /// The number.
-    pub number: u64,
-}
 
 #[derive(Clone, Debug)]
 struct Seen {

@@ -2,9 +2,12 @@
 //!
 //! Files stay each master's truth; NATS carries changes. One role, [`role`], is the only process that knows of NATS. It is a
 //! loop around deciders without IO: [`sync`] for keys, [`lease`] for the leader. [`jobs`] has what masters
-//! tell each other about jobs, [`data`] what about minions.
+//! tell each other about jobs, [`data`] what about minions, [`events`] what happens on
+//! their buses.
 
 pub mod data;
+pub mod events;
+pub mod feed;
 pub mod jobs;
 pub mod key_files;
 pub mod lease;

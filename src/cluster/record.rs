@@ -4,7 +4,6 @@
 //! bucket are authenticated with it, so that it cannot be put in another place; the number that it contains grows with
 //! each change, so that an earlier one cannot be put back.
 
-use crate::lease::Lead;
 use halite_crypto::{ClusterSecret, Gcm};
 use halite_store::keys::KeyState;
 use halite_wire::budget::Budget;
@@ -85,6 +84,15 @@ pub struct PublicationKey {
     pub random: Vec<u8>,
     /// When it came into force, in Unix seconds.
     pub since: u64,
+}
+
+/// Who leads: a process of a master, and a number that grows with each write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lead {
+    /// The process: the master's id, and a random mark.
+    pub holder: String,
+    /// The number.
+    pub number: u64,
 }
 
 /// What a bucket is.

@@ -4,9 +4,11 @@ use halite::store::Stores;
 use halite::store::jobs::JobStore;
 use halite::store::keys::KeyState;
 use halite::wire::ids::{Jid, MinionId};
+use halite_ipc::Subscriber;
 use serde_json::json;
 use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 use testing::cluster::{Cluster, keys, kill_role, state};
 use testing::{Master, Minion, wait_until};
 
@@ -181,6 +183,21 @@ fn any_master_reaches_all_minions() {
         said.get("m2")
             .is_some_and(|got| got["m1"]["args"] == json!(["of m1"]))
     });
+    // What happens at one is heard at the other, once.
+    let mut bus = Subscriber::connect(cluster.masters[1].bus()).unwrap();
+    for n in 0..3 {
+        let tag = format!("my/{n}");
+        let sent = ask(&cluster, 0, &["m1", "event.send", &tag]);
+        assert_eq!(sent.get("m1"), Some(&json!(true)));
+    }
+    let mut heard = Vec::new();
+    wait_until("the events are heard", || {
+        while let Ok(Some(event)) = bus.next(Some(Duration::from_millis(300))) {
+            heard.extend(event.tag.strip_prefix("my/").map(str::to_owned));
+        }
+        heard.len() >= 3
+    });
+    assert_eq!(heard, ["0", "1", "2"]);
     // Each runs it once, and both masters have all of it.
     let marker = cluster.masters[0].home.cache().join("ran");
     let line = format!("echo x >> {}", marker.display());

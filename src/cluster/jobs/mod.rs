@@ -3,11 +3,9 @@
 //! Each master's job log has everything. What another master has told carries its id in `__peer_id`, the field that Salt's
 //! clusters use, so that it is not told again.
 
-mod feed;
 mod inbox;
 mod outbox;
 pub mod record;
 
-pub use feed::{News, start};
 pub use inbox::Inbox;
 pub use outbox::Outbox;

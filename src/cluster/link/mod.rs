@@ -56,6 +56,8 @@ pub enum LinkEvent {
         /// Its number in the stream.
         sequence: u64,
     },
+    /// A message with events of somebody: the end of its subject, and its content.
+    Event(String, Vec<u8>),
     /// Whether the servers have the message with this ticket.
     Appended(StreamKind, u64, bool),
     /// Not connected: why.
@@ -80,6 +82,7 @@ pub type Told = Result<(), ()>;
 enum Order {
     Put(Entry),
     Follow(StreamKind, Cursor),
+    Tell(String, Vec<u8>),
     Append {
         kind: StreamKind,
         tail: String,
@@ -154,6 +157,11 @@ impl Link {
     /// Reads a stream after this message, on this connection.
     pub fn follow(&self, kind: StreamKind, after: Cursor) -> bool {
         self.orders.try_send(Order::Follow(kind, after)).is_ok()
+    }
+
+    /// Sends a message with events, to those who hear; `tail` is the end of its subject. `false` if too much waits.
+    pub fn tell(&self, tail: String, bytes: Vec<u8>) -> bool {
+        self.orders.try_send(Order::Tell(tail, bytes)).is_ok()
     }
 
     /// Sends the pieces of a message to a stream; `tail` is the end of the subject. [`LinkEvent::Appended`] tells how it ended. `false` if too much waits.
@@ -299,6 +307,9 @@ impl Session {
         }
         let mut writing = JoinSet::new();
         let (mut jobs, mut data) = (None, None);
+        let prefix = format!("halite.{}.ev.", self.id);
+        let hearing = client.subscribe(format!("{prefix}>")).await;
+        let mut events = hearing.map_err(|e| error_text(&e))?;
         loop {
             tokio::select! {
                 entry = watch.next() => {
@@ -336,6 +347,16 @@ impl Session {
                         return Ok(());
                     }
                 }
+                told = events.next() => {
+                    let Some(message) = told else {
+                        return Err("the subscription of events has ended".to_owned());
+                    };
+                    let tail = message.subject.strip_prefix(prefix.as_str()).unwrap_or_default();
+                    let event = LinkEvent::Event(tail.to_owned(), message.payload.to_vec());
+                    if self.tell(event).is_err() {
+                        return Ok(());
+                    }
+                }
                 order = waiting.recv(), if writing.len() < AT_ONCE => {
                     let event = match order {
                         None => return Ok(()),
@@ -351,6 +372,11 @@ impl Session {
                                 }
                                 Err(why) => LinkEvent::NotFollowing(why),
                             }
+                        }
+                        Some(Order::Tell(tail, bytes)) => {
+                            let sent = client.publish(format!("{prefix}{tail}"), bytes.into());
+                            sent.await.map_err(|e| error_text(&e))?;
+                            continue;
                         }
                         Some(Order::Append { kind, tail, pieces, ticket }) => {
                             match slot(kind, &mut jobs, &mut data) {

@@ -14,7 +14,7 @@
 mod membership;
 mod streams;
 
-use crate::jobs::{self as cluster_jobs, News};
+use crate::feed::{self, News};
 use crate::key_files::KeyFiles;
 use crate::lease::Lease;
 use crate::link::{Entry, Link, LinkEvent, StreamKind};
@@ -81,7 +81,7 @@ pub fn run(
     let (sender, events) = crossbeam_channel::bounded(WAITING);
     let news = sender.clone();
     let about_jobs = move |event| news.send(Input::News(event)).map_err(|_| ());
-    cluster_jobs::start(config, stop, about_jobs)?;
+    feed::start(config, stop, about_jobs)?;
     let from_link = move |event| sender.send(Input::Link(event)).map_err(|_| ());
     let name = format!("halite-{}", config.id);
     let mut role = Cluster::new(
@@ -212,7 +212,7 @@ impl<'a> Cluster<'a> {
             "connections" => self.connections, "conflicts" => self.conflicts, "refused" => self.refused,
             "told" => self.streams.outbox.told, "waiting" => self.streams.outbox.backlog(),
             "returns" => self.streams.inbox.returns, "published" => self.streams.inbox.published,
-            "data" => self.streams.data.stored,
+            "data" => self.streams.data.stored, "events_dropped" => self.streams.events.dropped,
             "leader" => u64::from(self.lease.is_leader(Instant::now())),
         }
     }
@@ -319,6 +319,7 @@ impl<'a> Cluster<'a> {
                 StreamKind::Jobs => self.told(&tail, &bytes, sequence)?,
                 StreamKind::Data => self.told_data(&tail, &bytes, sequence)?,
             },
+            LinkEvent::Event(origin, bytes) => self.heard(&origin, &bytes),
             LinkEvent::Appended(kind, ticket, is_told) => match kind {
                 StreamKind::Jobs => self.streams.outbox.ended(ticket, is_told),
                 StreamKind::Data => self.streams.data.ended(ticket, is_told),

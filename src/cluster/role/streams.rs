@@ -2,8 +2,10 @@
 
 use super::{Cluster, Membership};
 use crate::data::DataShare;
+use crate::events::EventShare;
+use crate::feed::News;
 use crate::jobs::record::{Foreign, Listener, Message, Teller, sender};
-use crate::jobs::{Inbox, News, Outbox};
+use crate::jobs::{Inbox, Outbox};
 use crate::link::{Cursor, Found, StreamKind};
 use crate::memory::StreamsMemory;
 use halite_config::MasterConfig;
@@ -23,6 +25,7 @@ pub(super) struct Streams {
     pub(super) inbox: Inbox,
     pub(super) outbox: Outbox,
     pub(super) data: DataShare,
+    pub(super) events: EventShare,
     /// As a member: how it tells, and how it understands.
     voice: Option<(Teller, Listener)>,
     is_following: bool,
@@ -47,6 +50,7 @@ impl Streams {
             inbox: Inbox::new(config, stores.jobs.clone())?,
             outbox: Outbox::new(stores.jobs.clone(), reached.min(SystemTime::now())),
             data: DataShare::default(),
+            events: EventShare::default(),
             voice: None,
             is_following: false,
             has_data: false,
@@ -75,7 +79,9 @@ impl Streams {
             self.voice = None;
         }
         if self.voice.is_none() {
-            self.voice = Some((Teller::new(secret, id, mark), Listener::new(secret, mark)));
+            let teller = Teller::new(secret, id, mark);
+            self.events.join(secret, mark, &teller.origin);
+            self.voice = Some((teller, Listener::new(secret, mark)));
         }
         self.data.join(secret, mark, id);
         [
@@ -88,6 +94,7 @@ impl Streams {
         (self.is_following, self.has_data) = (false, false);
         self.outbox.down();
         self.data.down();
+        self.events.down();
     }
 
     pub(super) fn remember(&mut self) -> Result<(), ExitError> {
@@ -117,6 +124,7 @@ impl Cluster<'_> {
             News::Job { jid, is_late } => outbox.news(jid, is_late),
             News::Published(parts) => outbox.published(parts),
             News::Data(bank, id) => self.streams.data.changed((bank, id)),
+            News::Event(tag, payload) => self.streams.events.add(tag, payload),
             News::Missed => outbox.look_again(),
         }
     }
@@ -150,6 +158,14 @@ impl Cluster<'_> {
         streams.memory.jobs = found.cursor;
         streams.is_following = true;
         Ok(())
+    }
+
+    /// A message with events.
+    pub(super) fn heard(&mut self, origin: &str, bytes: &[u8]) {
+        match self.streams.events.take(origin, bytes) {
+            Some(events) => self.bus.fire_all(events),
+            None => self.stranger(&format!("a message of ev.{origin:.100}")),
+        }
     }
 
     /// A message about data.
@@ -230,6 +246,11 @@ impl Cluster<'_> {
         };
         if self.membership != Membership::Member {
             return Ok(());
+        }
+        for (tail, bytes) in jobs.events.messages() {
+            if !self.link.tell(tail, bytes) {
+                jobs.events.dropped += 1;
+            }
         }
         if jobs.has_data {
             for sending in jobs.data.next(&self.stores)? {

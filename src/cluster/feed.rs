@@ -1,6 +1,7 @@
 //! Where the role hears of jobs of this master: from its event bus, and from workers that publish.
 
 use crate::data::Bank;
+use crate::events::is_for_others;
 use halite_client::listen::listen;
 use halite_config::MasterConfig;
 use halite_master::returns::news_of;
@@ -30,6 +31,8 @@ pub enum News {
     Published(Vec<Vec<u8>>),
     /// Data of a minion were stored.
     Data(Bank, MinionId),
+    /// An event that the other masters are to hear of: tag and data.
+    Event(String, Vec<u8>),
     /// Events may have been missed.
     Missed,
 }
@@ -70,8 +73,13 @@ pub fn start(
         listen(bus, &ending, &mut || tell(News::Missed), &mut |event| {
             if event.tag == DROPPED {
                 tell(News::Missed);
-            } else if let Some((jid, is_late)) = news_of(&event.tag) {
+                return;
+            }
+            if let Some((jid, is_late)) = news_of(&event.tag) {
                 tell(News::Job { jid, is_late });
+            }
+            if is_for_others(&event.tag, &event.payload) {
+                tell(News::Event(event.tag, event.payload));
             }
         });
     };
