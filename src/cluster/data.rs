@@ -10,8 +10,8 @@ use halite_wire::budget::Budget;
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::io::{self, ErrorKind};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io;
 
 /// Most bytes of a message; NATS takes 1 MiB with what it adds.
 const LARGEST: usize = 1000 << 10;
@@ -130,20 +130,22 @@ impl DataShare {
     }
 
     /// The next messages.
-    ///
-    /// # Errors
-    /// The data cannot be read.
-    pub fn next(&mut self, stores: &Stores) -> io::Result<Vec<Sending>> {
+    pub fn next(&mut self, stores: &Stores) -> Vec<Sending> {
         let mut out = Vec::new();
         let Some(voice) = &self.voice else {
-            return Ok(out);
+            return out;
         };
         while self.under_way.len() < UNDER_WAY
             && let Some(item) = self.waiting.pop_first()
         {
-            let Some(data) = read(stores, &item)? else {
+            let Some(data) = read(stores, &item) else {
                 continue;
             };
+            let data = data.into_iter().map(|(name, part)| {
+                let packed = msgpack::encode_map(&part, Profile::Local);
+                (name, Value::Bytes(packed))
+            });
+            let data: Map = data.collect();
             let map = halite_wire::map! {"by" => voice.own.as_str(), "data" => data};
             let plain = msgpack::encode_map(&map, Profile::Local);
             let (bank, id) = &item;
@@ -160,13 +162,13 @@ impl DataShare {
             });
             self.under_way.insert(self.ticket, item);
         }
-        Ok(out)
+        out
     }
 
     /// A message of the stream; `false` if no master of the cluster has sealed it.
     ///
     /// # Errors
-    /// The data cannot be written.
+    /// The minions with data cannot be listed.
     pub fn take(
         &mut self,
         tail: &str,
@@ -180,7 +182,13 @@ impl DataShare {
             let plain = voice.key.open(&place(&voice.mark, tail), bytes).ok()?;
             let mut map = msgpack::decode_load(&plain, Budget::of(plain.len())).ok()?;
             let is_own = map.str("by")? == voice.own;
-            Some((item, is_own, map.remove("data")?.into_map()?))
+            let mut parts = Parts::new();
+            for (name, packed) in map.remove("data")?.into_map()?.iter() {
+                // It was read once, where it comes from.
+                let part = msgpack::decode(packed.as_bytes()?).ok()?.into_map()?;
+                parts.insert(name.as_str()?.to_owned(), part);
+            }
+            Some((item, is_own, parts))
         });
         let is_ours = opened.is_some();
         if let Some((item, is_own, data)) = opened {
@@ -194,7 +202,7 @@ impl DataShare {
             // What is still to be sent is newer.
             let is_newest = !self.waiting.contains(&item);
             if is_newest && (!is_own || self.overtaken.remove(&item)) {
-                write(stores, &item, data)?;
+                write(stores, &item, data);
                 self.stored += 1;
             }
         }
@@ -207,39 +215,44 @@ fn place(mark: &str, tail: &str) -> Vec<u8> {
     format!("{mark}\0{PURPOSE}\0{tail}").into_bytes()
 }
 
-fn read(stores: &Stores, (bank, id): &Item) -> io::Result<Option<Map>> {
-    Ok(match bank {
+/// Maps by name.
+type Parts = BTreeMap<String, Map>;
+
+/// The part of a mine.
+const VALUES: &str = "values";
+
+fn read(stores: &Stores, (bank, id): &Item) -> Option<Parts> {
+    match bank {
         Bank::Minion => stores.minions.peek(id).map(|data| {
-            let map = |map: &Map| Value::Map(map.clone());
-            halite_wire::map! {"grains" => map(&data.grains), "pillar" => map(&data.pillar)}
+            let part = |name: &str, map: &Map| (name.to_owned(), map.clone());
+            [part("grains", &data.grains), part("pillar", &data.pillar)].into()
         }),
         // A mine that was flushed is empty.
         Bank::Mine => match stores.mine.get(id) {
-            Err(e) if e.kind() == ErrorKind::InvalidInput => None,
-            other => Some(other?.unwrap_or_default()),
+            Ok(mine) => Some([(VALUES.to_owned(), mine.unwrap_or_default())].into()),
+            Err(e) => {
+                log::warn!(minion:% = id; "the mine of {id} is not told to the other masters: {e}");
+                None
+            }
         },
-    })
+    }
 }
 
-fn write(stores: &Stores, (bank, id): &Item, mut data: Map) -> io::Result<()> {
+fn write(stores: &Stores, (bank, id): &Item, mut data: Parts) {
     let written = match bank {
         Bank::Minion => {
-            let mut part = |name: &str| data.remove(name).and_then(Value::into_map);
+            let mut part = |name: &str| data.remove(name).unwrap_or_default();
             let (grains, pillar) = (part("grains"), part("pillar"));
-            stores
-                .minions
-                .store(id, &grains.unwrap_or_default(), &pillar.unwrap_or_default())
+            stores.minions.store(id, &grains, &pillar)
         }
-        Bank::Mine if data.is_empty() => stores.mine.flush(id).map(drop),
-        Bank::Mine => stores.mine.put(id, data, true),
+        Bank::Mine => match data.remove(VALUES).unwrap_or_default() {
+            values if values.is_empty() => stores.mine.flush(id).map(drop),
+            values => stores.mine.put(id, values, true),
+        },
     };
-    match written {
-        // Trying again would not help.
-        Err(e) if e.kind() == ErrorKind::InvalidInput => {
-            log::warn!(minion:% = id; "data of {id} that another master told are not stored: {e}");
-            Ok(())
-        }
-        other => other,
+    // What is only cached must not stop everything else.
+    if let Err(e) = written {
+        log::error!(minion:% = id; "data of {id} that another master told are not stored: {e}");
     }
 }
 
@@ -270,7 +283,7 @@ mod tests {
     /// What one master sends, to the next place in the stream.
     fn send(share: &mut DataShare, stores: &Stores) -> Sending {
         share.changed(item());
-        share.next(stores).unwrap().remove(0)
+        share.next(stores).remove(0)
     }
 
     #[test]
@@ -327,17 +340,12 @@ mod tests {
         }
         let mut other = share("one", "mark");
         other.changed((Bank::Minion, ids[0].clone()));
-        let sent = other.next(&stores).unwrap().remove(0);
+        let sent = other.next(&stores).remove(0);
         let mut share = share("two", "mark");
         share.begin(1, &stores).unwrap();
-        assert!(share.next(&stores).unwrap().is_empty());
+        assert!(share.next(&stores).is_empty());
         assert!(share.take(&sent.tail, &sent.bytes, 1, &stores).unwrap());
-        let tails: Vec<String> = share
-            .next(&stores)
-            .unwrap()
-            .into_iter()
-            .map(|s| s.tail)
-            .collect();
+        let tails: Vec<String> = share.next(&stores).into_iter().map(|s| s.tail).collect();
         assert!(tails.contains(&"minion.b".to_owned()) && !tails.contains(&"minion.a".to_owned()));
     }
 }

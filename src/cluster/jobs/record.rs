@@ -66,23 +66,25 @@ impl JobRecord {
     }
 
     fn to_map(&self) -> Map {
-        let maps = |maps: &[Map]| Value::Array(maps.iter().cloned().map(Value::Map).collect());
+        // Each on its own, so that one at the limits of what can be read does not take others with it.
+        let packed = |map: &Map| Value::Bytes(msgpack::encode_map(map, Profile::Local));
+        let returns = self.returns.iter().map(packed);
         let publication = self.publication.iter().cloned().map(Value::Bytes);
         halite_wire::map! {
             "jid" => self.jid.as_str(),
-            "load" => self.load.clone().map_or(Value::Nil, Value::Map),
+            "load" => self.load.as_ref().map_or(Value::Nil, packed),
             "minions" => self.minions.clone(), "missing" => self.missing.clone(),
             "publication" => Value::Array(publication.collect()),
-            "returns" => maps(&self.returns), "started_by_minion" => self.is_started_by_minion,
+            "returns" => Value::Array(returns.collect()), "started_by_minion" => self.is_started_by_minion,
         }
     }
 
     fn from_map(map: &Map) -> Option<JobRecord> {
-        let maps = |value: &Value| value.as_map().cloned();
+        let unpacked = |value: &Value| msgpack::decode(value.as_bytes()?).ok()?.into_map();
         let bytes = |value: &Value| value.as_bytes().map(<[u8]>::to_vec);
         Some(JobRecord {
             jid: map.str("jid")?.parse().ok()?,
-            load: map.get("load")?.as_map().cloned(),
+            load: unpacked(map.get("load")?),
             minions: map.get("minions")?.str_list(),
             missing: map.get("missing")?.str_list(),
             publication: map
@@ -95,8 +97,8 @@ impl JobRecord {
                 .get("returns")?
                 .as_array()?
                 .iter()
-                .map(maps)
-                .collect::<Option<_>>()?,
+                .filter_map(unpacked)
+                .collect(),
             is_started_by_minion: map.get("started_by_minion")?.as_bool()?,
         })
     }
@@ -184,6 +186,21 @@ struct Heard {
     at: Instant,
 }
 
+impl Heard {
+    fn new(key: Gcm) -> Heard {
+        Heard {
+            key,
+            pieces: Vec::new(),
+            next: 0,
+            at: Instant::now(),
+        }
+    }
+
+    fn is_waiting(&self) -> bool {
+        !self.pieces.is_empty() && self.at.elapsed() < PATIENCE
+    }
+}
+
 /// No master of the cluster has sealed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Foreign;
@@ -207,28 +224,27 @@ impl Listener {
 
     /// Whether the rest of a message is still to come.
     pub fn is_between_pieces(&self) -> bool {
-        let waits = |heard: &Heard| !heard.pieces.is_empty() && heard.at.elapsed() < PATIENCE;
-        self.heard.values().any(waits)
+        self.heard.values().any(Heard::is_waiting)
     }
 
     /// Opens a piece; `None` until the message is complete.
     pub fn open(&mut self, origin: &str, sealed: &[u8]) -> Result<Option<Message>, Foreign> {
-        if self.heard.len() >= MOST_STARTS && !self.heard.contains_key(origin) {
-            self.heard.clear();
-        }
-        let secret = &self.secret;
-        let heard = self
-            .heard
-            .entry(origin.to_owned())
-            .or_insert_with(|| Heard {
-                key: key(secret, origin),
-                pieces: Vec::new(),
-                next: 0,
-                at: Instant::now(),
-            });
-        heard.at = Instant::now();
         let place = place(&self.mark, origin);
-        let plain = heard.key.open(&place, sealed).map_err(|_| Foreign)?;
+        let plain = match self.heard.get(origin) {
+            Some(heard) => heard.key.open(&place, sealed).map_err(|_| Foreign)?,
+            None => {
+                let key = key(&self.secret, origin);
+                let plain = key.open(&place, sealed).map_err(|_| Foreign)?;
+                // Only masters get here: nobody else can fill it.
+                if self.heard.len() >= MOST_STARTS {
+                    self.heard.retain(|_, heard| heard.is_waiting());
+                }
+                self.heard.insert(origin.to_owned(), Heard::new(key));
+                plain
+            }
+        };
+        let heard = self.heard.get_mut(origin).ok_or(Foreign)?;
+        heard.at = Instant::now();
         let (header, piece) = plain.split_at_checked(HEADER).ok_or(Foreign)?;
         let number = |at: usize| usize::from(u16::from_be_bytes([header[at], header[at + 1]]));
         let (n, count) = (number(0), number(2));
@@ -289,6 +305,29 @@ mod tests {
         }
         let huge = message(PIECE * MOST_PIECES);
         assert!(teller.seal(&huge).is_err());
+    }
+
+    #[test]
+    fn a_return_at_the_limits_takes_no_other_with_it() {
+        let mut deep = Value::Nil;
+        for _ in 0..halite_wire::budget::MAX_DEPTH - 1 {
+            deep = Value::Array(vec![deep]);
+        }
+        let mut message = message(1);
+        let return_of = |id: &str, value: Value| halite_wire::map! {"id" => id, "return" => value};
+        let nils = Value::Array(vec![Value::Nil; (1 << 18) - 10]);
+        message.records[0].returns = vec![
+            return_of("deep", deep),
+            return_of("wide", nils.clone()),
+            return_of("wide2", nils),
+        ];
+        let teller = Teller::new(&secret(), "m1", "mark");
+        let mut listener = Listener::new(&secret(), "mark");
+        let mut opened = None;
+        for piece in teller.seal(&message).unwrap() {
+            opened = listener.open(&teller.origin, &piece).unwrap();
+        }
+        assert_eq!(opened, Some(message));
     }
 
     #[test]

@@ -146,6 +146,7 @@ impl Cluster<'_> {
                 "cluster: the stream of jobs was made anew; each master tells again what its job cache has"
             );
             streams.outbox.forget();
+            streams.memory.told = 0;
         }
         if found.missed > 0 {
             log::error!(
@@ -253,7 +254,7 @@ impl Cluster<'_> {
             }
         }
         if jobs.has_data {
-            for sending in jobs.data.next(&self.stores)? {
+            for sending in jobs.data.next(&self.stores) {
                 let (tail, ticket) = (sending.tail, sending.ticket);
                 let pieces = vec![sending.bytes];
                 if !self.link.append(StreamKind::Data, &tail, pieces, ticket) {

@@ -173,7 +173,12 @@ impl Context {
         let path = config.publish_pull();
         let publish = Push::connect(context, &path, options)?;
         let in_cluster = config.cluster().is_some();
-        let to_cluster = || Push::connect(context, &config.cluster_pull(), options);
+        // Nobody waits for that role: what it misses of jobs is in the job log.
+        let briefly = PushOptions {
+            send_timeout: Some(Duration::from_millis(50)),
+            ..options
+        };
+        let to_cluster = || Push::connect(context, &config.cluster_pull(), briefly);
         let cluster = in_cluster.then(to_cluster).transpose()?;
         let master = crate::master_key(&config)?;
         let master_pub = halite_crypto::clean_key(&master.public().to_pem());
