@@ -27,8 +27,8 @@ pub enum News {
         /// Whether it may not be in the log yet.
         is_late: bool,
     },
-    /// A job was published: what `publish_pull.ipc` got.
-    Published(Vec<Vec<u8>>),
+    /// A job was published: when, in Unix seconds, and what `publish_pull.ipc` got.
+    Published(u64, Vec<Vec<u8>>),
     /// Data of a minion were stored.
     Data(Bank, MinionId),
     /// An event that the other masters are to hear of: tag and data.
@@ -88,18 +88,17 @@ pub fn start(
     Ok(())
 }
 
-/// What a worker tells: the parts of a publication or, after an empty part, bank and id of data.
-fn message(parts: Vec<Vec<u8>>) -> Option<News> {
-    match &parts[..] {
-        [first, bank, id] if first.is_empty() => {
-            let text = |part| std::str::from_utf8(part).ok();
-            Some(News::Data(
-                Bank::named(text(bank)?)?,
-                text(id)?.parse().ok()?,
-            ))
-        }
-        _ => Some(News::Published(parts)),
+/// What a worker tells: bank and id of data after an empty part or, after the time, the parts of a publication.
+fn message(mut parts: Vec<Vec<u8>>) -> Option<News> {
+    if parts.is_empty() {
+        return None;
     }
+    let first = parts.remove(0);
+    if let Ok(at) = <[u8; 8]>::try_from(first.as_slice()) {
+        return Some(News::Published(u64::from_be_bytes(at), parts));
+    }
+    let text = |n: usize| std::str::from_utf8(parts.get(n)?).ok();
+    Some(News::Data(Bank::named(text(0)?)?, text(1)?.parse().ok()?))
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {

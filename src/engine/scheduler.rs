@@ -180,6 +180,7 @@ fn send_to_returners(config: &MasterConfig, names: &[&str], jid: Jid, ret: &Map)
     let mut load = ret.clone();
     load.remove("cmd");
     let news = JobUpdate {
+        is_started_by_minion: false,
         jid,
         load: None,
         returns: vec![StoredReturn {

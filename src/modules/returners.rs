@@ -145,6 +145,7 @@ fn write(places: Vec<(String, Box<dyn Store>)>, id: &str, load: Map, within: Dur
         return failed("all returners", "it has no jid");
     };
     let news = Arc::new(JobUpdate {
+        is_started_by_minion: false,
         jid,
         load: None,
         returns: vec![StoredReturn {

@@ -99,6 +99,7 @@ fn decode_update(job: &Value) -> Option<JobUpdate> {
         })
     });
     Some(JobUpdate {
+        is_started_by_minion: false,
         jid: job.str("jid")?.parse::<Jid>().ok()?,
         load: job.get("load").and_then(Value::as_map).cloned(),
         returns: returns.collect::<Option<_>>()?,
@@ -264,6 +265,7 @@ mod tests {
     #[test]
     fn requests_carry_the_settings_of_one_returner() {
         let updates = JobUpdate {
+            is_started_by_minion: false,
             jid: "20261121120000000001".parse().unwrap(),
             load: None,
             returns: vec![StoredReturn {

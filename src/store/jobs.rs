@@ -49,6 +49,8 @@ pub struct JobUpdate {
     pub load: Option<Map>,
     /// New returns, at most one per minion.
     pub returns: Vec<StoredReturn>,
+    /// Whether a minion started the job by itself and `load` says so; without that, `load` may be a return because no load is known.
+    pub is_started_by_minion: bool,
     /// The cursor for the next call of [`JobStore::updates`].
     pub end: u64,
 }

@@ -307,6 +307,7 @@ impl JobStore for MemoryJobs {
             _ => None,
         };
         Ok(Some(JobUpdate {
+            is_started_by_minion: false,
             jid: jid.clone(),
             load,
             returns: job.returns,

@@ -49,7 +49,7 @@ impl Inbox {
     pub fn new(config: &MasterConfig, jobs: Arc<dyn JobStore>) -> Result<Inbox, ExitError> {
         let options = PushOptions {
             reconnect: Some((Duration::from_millis(20), Duration::from_millis(200))),
-            send_timeout: Some(Duration::from_secs(5)),
+            send_timeout: Some(Duration::from_millis(500)),
         };
         Ok(Inbox {
             jobs,
@@ -67,29 +67,22 @@ impl Inbox {
     /// # Errors
     /// The job log cannot be read or written: the message is to be taken again.
     pub fn take(&mut self, peer: &str, message: Message, bus: &mut Bus) -> io::Result<()> {
-        let is_fresh = message.at.abs_diff(unix_now()) <= FRESH;
-        for record in message.records {
-            self.record(peer, record, is_fresh, bus)?;
-        }
-        Ok(())
+        let mut all = message.records.into_iter();
+        all.try_for_each(|record| self.record(peer, record, bus))
     }
 
-    fn record(
-        &mut self,
-        peer: &str,
-        record: JobRecord,
-        is_fresh: bool,
-        bus: &mut Bus,
-    ) -> io::Result<()> {
+    fn record(&mut self, peer: &str, record: JobRecord, bus: &mut Bus) -> io::Result<()> {
         let JobRecord {
             jid,
             load,
             minions,
             missing,
+            published,
             publication,
             returns,
             is_started_by_minion,
         } = record;
+        let is_fresh = published.abs_diff(unix_now()) <= FRESH;
         let jobs = self.jobs.clone();
         let series = self.series;
         let known = self.known(&jid)?;
@@ -102,6 +95,8 @@ impl Inbox {
         }
         bus.fire_all(std::mem::take(&mut events));
         let is_new = !publication.is_empty() && !std::mem::replace(&mut known.is_published, true);
+        let starts_job = is_started_by_minion && !known.has_load;
+        known.has_load |= is_started_by_minion;
         let mut fresh: Vec<(MinionId, Map)> = Vec::new();
         for mut load in returns {
             let Some(Ok(id)) = load.str("id").map(str::parse::<MinionId>) else {
@@ -130,7 +125,7 @@ impl Inbox {
                 jid: &jid,
                 id,
                 load,
-                starts_job: is_started_by_minion,
+                starts_job,
             })
             .collect();
         for outcome in jobs.save_returns(&all) {

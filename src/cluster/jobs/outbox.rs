@@ -21,10 +21,12 @@ const MOST_PLACES: usize = 20_000;
 const FULL: usize = 64 << 10;
 /// Most messages without an answer.
 const UNDER_WAY: usize = 64;
+/// Most bytes of messages without an answer; one more may be on top.
+const BYTES_UNDER_WAY: usize = 32 << 20;
 /// Most publications that wait.
 const MOST_PUBLICATIONS: usize = 1000;
-/// How long a job may wait for a connection: an election among the servers takes up to 9 seconds.
-const TIMELY: Duration = Duration::from_secs(15);
+/// How long a job may wait for a connection, in seconds: an election among the servers takes up to 9.
+const TIMELY: u64 = 15;
 /// How often the log is searched even if no event was missed.
 const LOOK: Duration = Duration::from_secs(30);
 /// How far before the checkpoint a search starts: an event may come this much later than its record, and clocks are not exact.
@@ -34,7 +36,8 @@ const LATE: Duration = Duration::from_secs(2);
 
 /// A job that this master has published.
 struct Publication {
-    at: Instant,
+    /// When, in Unix seconds.
+    at: u64,
     /// What its publisher got.
     parts: Vec<Vec<u8>>,
 }
@@ -44,6 +47,7 @@ struct Sent {
     /// Its jobs, and where what it tells of them begins.
     from: Vec<(Jid, u64)>,
     publication: Option<Publication>,
+    bytes: usize,
 }
 
 /// What is to be told, and what is under way.
@@ -56,6 +60,8 @@ pub struct Outbox {
     looked: Instant,
     places: HashMap<Jid, u64>,
     under_way: HashMap<u64, Sent>,
+    /// Bytes of what is under way.
+    bytes: usize,
     ticket: u64,
     /// Everything in the log up to this time is told.
     reached: SystemTime,
@@ -77,6 +83,7 @@ impl Outbox {
             looked: Instant::now(),
             places: HashMap::new(),
             under_way: HashMap::new(),
+            bytes: 0,
             ticket: 0,
             reached,
             began: reached,
@@ -112,25 +119,25 @@ impl Outbox {
         self.look = true;
     }
 
-    /// This master has published a job: what its publisher got.
-    pub fn published(&mut self, parts: Vec<Vec<u8>>) {
+    /// This master has published a job, at that time in Unix seconds: what its publisher got.
+    pub fn published(&mut self, at: u64, parts: Vec<Vec<u8>>) {
         if self.publications.len() < MOST_PUBLICATIONS {
-            let at = Instant::now();
             self.publications.push_back(Publication { at, parts });
         }
     }
 
     /// How a message has ended.
     pub fn ended(&mut self, ticket: u64, is_told: bool) {
-        let Some(Sent { from, publication }) = self.under_way.remove(&ticket) else {
+        let Some(sent) = self.under_way.remove(&ticket) else {
             return;
         };
+        self.bytes -= sent.bytes;
         if is_told {
             self.told += 1;
             return;
         }
-        self.publications.extend(publication);
-        for (jid, from) in from {
+        self.publications.extend(sent.publication);
+        for (jid, from) in sent.from {
             let place = self.places.entry(jid.clone()).or_default();
             *place = from.min(*place);
             self.waiting.insert(jid);
@@ -163,13 +170,14 @@ impl Outbox {
     pub fn next(&mut self, inbox: &mut Inbox) -> io::Result<Vec<(u64, Message)>> {
         let mut out = Vec::new();
         while let Some(publication) = self.publications.pop_front() {
-            if publication.at.elapsed() >= TIMELY {
+            if unix_now().saturating_sub(publication.at) >= TIMELY {
                 log::warn!(
                     "cluster: a job was published to the minions of this master only: there was no connection in time"
                 );
             } else if let Some((record, from)) = self.publication(&publication, inbox)? {
-                let from = vec![(record.jid.clone(), from)];
-                out.push(self.message(vec![record], from, Some(publication)));
+                let mut batch = Batch::default();
+                batch.add(record, from);
+                out.push(self.message(batch, Some(publication)));
             }
         }
         if self.look || self.looked.elapsed() >= LOOK {
@@ -188,6 +196,7 @@ impl Outbox {
             .extend(self.late.drain(..due).map(|(_, jid)| jid));
         let mut batch = Batch::default();
         while self.under_way.len() < UNDER_WAY
+            && self.bytes < BYTES_UNDER_WAY
             && let Some(jid) = self.waiting.pop_first()
         {
             let from = self.places.get(&jid).copied().unwrap_or(0);
@@ -197,15 +206,15 @@ impl Outbox {
             inbox.learn(&update);
             self.set_place(&jid, update.end);
             for record in self.records(update)? {
-                batch.add(record, &jid, from);
-                if batch.size >= FULL {
-                    let full = std::mem::take(&mut batch);
-                    out.push(self.message(full.records, full.from, None));
+                // What is large goes alone: if it is too large, nothing else stays behind with it.
+                if batch.size > 0 && batch.size + size_of_record(&record) > FULL {
+                    out.push(self.message(std::mem::take(&mut batch), None));
                 }
+                batch.add(record, from);
             }
         }
         if !batch.records.is_empty() {
-            out.push(self.message(batch.records, batch.from, None));
+            out.push(self.message(batch, None));
         }
         if self.backlog() == 0 {
             self.reached = self.began.max(self.reached);
@@ -213,15 +222,20 @@ impl Outbox {
         Ok(out)
     }
 
-    fn message(
-        &mut self,
-        records: Vec<JobRecord>,
-        from: Vec<(Jid, u64)>,
-        publication: Option<Publication>,
-    ) -> (u64, Message) {
+    fn message(&mut self, batch: Batch, publication: Option<Publication>) -> (u64, Message) {
+        let Batch {
+            records,
+            from,
+            size,
+        } = batch;
         self.ticket += 1;
-        self.under_way
-            .insert(self.ticket, Sent { from, publication });
+        self.bytes += size;
+        let sent = Sent {
+            from,
+            publication,
+            bytes: size,
+        };
+        self.under_way.insert(self.ticket, sent);
         let at = unix_now();
         (self.ticket, Message { at, records })
     }
@@ -262,6 +276,7 @@ impl Outbox {
             true => JobRecord::of(jid),
             false => records.swap_remove(0),
         };
+        record.published = publication.at;
         record.publication.clone_from(&publication.parts);
         // What else there is, if so much has come already, is told like any other news.
         if !records.is_empty() {
@@ -275,24 +290,23 @@ impl Outbox {
     fn records(&self, update: JobUpdate) -> io::Result<Vec<JobRecord>> {
         let is_own = |load: &Map| !load.contains(PEER);
         let mut out = vec![JobRecord::of(update.jid.clone())];
-        let is_load = |load: &Map| !load.contains("return");
-        if let Some(load) = &update.load {
-            out[0].is_started_by_minion = !is_load(load);
-        }
-        if let Some(load) = update.load.filter(|load| is_own(load) && is_load(load))
+        out[0].is_started_by_minion = update.is_started_by_minion;
+        let is_load = |load: &Map| is_own(load) && !load.contains("return");
+        if let Some(load) = update.load.filter(is_load)
             && let Some(job) = self.jobs.get(&update.jid)?
         {
             out[0].minions = job.minions;
             out[0].missing = job.missing;
             out[0].load = Some(load);
         }
-        let mut size = 0;
+        let mut size = out[0].load.as_ref().map_or(0, size_of);
         for one in update.returns.into_iter().filter(|one| is_own(&one.load)) {
-            if size >= FULL {
+            let more = size_of(&one.load);
+            if size > 0 && size + more > FULL {
                 out.push(JobRecord::of(update.jid.clone()));
                 size = 0;
             }
-            size += size_of(&one.load);
+            size += more;
             if let Some(last) = out.last_mut() {
                 last.returns.push(one.load);
             }
@@ -306,6 +320,12 @@ fn size_of(load: &Map) -> usize {
     msgpack::encode_map(load, msgpack::Profile::Local).len()
 }
 
+fn size_of_record(record: &JobRecord) -> usize {
+    let loads = record.returns.iter().chain(&record.load);
+    let parts = record.publication.iter().map(Vec::len);
+    loads.map(size_of).chain(parts).sum()
+}
+
 #[derive(Default)]
 struct Batch {
     records: Vec<JobRecord>,
@@ -314,10 +334,9 @@ struct Batch {
 }
 
 impl Batch {
-    fn add(&mut self, record: JobRecord, jid: &Jid, from: u64) {
-        let loads = record.returns.iter().chain(&record.load);
-        self.size += loads.map(size_of).sum::<usize>();
+    fn add(&mut self, record: JobRecord, from: u64) {
+        self.size += size_of_record(&record);
+        self.from.push((record.jid.clone(), from));
         self.records.push(record);
-        self.from.push((jid.clone(), from));
     }
 }

@@ -1,7 +1,8 @@
 //! What masters tell each other about jobs, and how it is sealed.
 //!
 //! A message is sealed with AES-256-GCM under a key of its sender and that sender's start, bound to the bucket and to its
-//! subject. What is too large for one is cut into pieces, which arrive in order.
+//! subject, and has a number that grows: one that was there before is not taken again. What is too large for one is cut into
+//! pieces, each with the number of the whole, so that those of different messages do not fit together.
 
 use crate::record::{text_of, token};
 use halite_crypto::{ClusterSecret, Gcm, random_hex};
@@ -14,10 +15,10 @@ use std::time::{Duration, Instant};
 
 /// Most bytes of a piece: with what NATS adds, less than its `max_payload` of 1 MiB.
 const PIECE: usize = 512 << 10;
-/// Most pieces of a message: 64 MiB.
-const MOST_PIECES: usize = 128;
-/// Bytes before a piece: its number, and how many there are.
-const HEADER: usize = 4;
+/// Most pieces of a message: 16 MiB.
+const MOST_PIECES: usize = 32;
+/// Bytes before a piece: the number of the message, that of the piece, and how many there are.
+const HEADER: usize = 12;
 /// How long the next piece is waited for: its sender may have ended.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Most starts of masters whose keys and pieces are kept.
@@ -43,7 +44,9 @@ pub struct JobRecord {
     pub minions: Vec<String>,
     /// Listed ids without an accepted key; with the load.
     pub missing: Vec<String>,
-    /// If it is to be published: what `publish_pull.ipc` takes, the load for minions and the topics.
+    /// If it is to be published: when it was, in Unix seconds.
+    pub published: u64,
+    /// The same: what `publish_pull.ipc` takes, the load for minions and the topics.
     pub publication: Vec<Vec<u8>>,
     /// Loads of returns.
     pub returns: Vec<Map>,
@@ -59,6 +62,7 @@ impl JobRecord {
             load: None,
             minions: Vec::new(),
             missing: Vec::new(),
+            published: 0,
             publication: Vec::new(),
             returns: Vec::new(),
             is_started_by_minion: false,
@@ -74,7 +78,7 @@ impl JobRecord {
             "jid" => self.jid.as_str(),
             "load" => self.load.as_ref().map_or(Value::Nil, packed),
             "minions" => self.minions.clone(), "missing" => self.missing.clone(),
-            "publication" => Value::Array(publication.collect()),
+            "published" => self.published, "publication" => Value::Array(publication.collect()),
             "returns" => Value::Array(returns.collect()), "started_by_minion" => self.is_started_by_minion,
         }
     }
@@ -87,6 +91,7 @@ impl JobRecord {
             load: unpacked(map.get("load")?),
             minions: map.get("minions")?.str_list(),
             missing: map.get("missing")?.str_list(),
+            published: u64::try_from(map.int("published")?).ok()?,
             publication: map
                 .get("publication")?
                 .as_array()?
@@ -139,6 +144,8 @@ pub struct Teller {
     pub origin: Origin,
     key: Gcm,
     mark: String,
+    /// That of the last message.
+    number: u64,
 }
 
 impl Teller {
@@ -149,21 +156,24 @@ impl Teller {
             key: key(secret, &origin),
             origin,
             mark: mark.to_owned(),
+            number: 0,
         }
     }
 
     /// The pieces of a message, in order; the error is its size, which is too large.
-    pub fn seal(&self, message: &Message) -> Result<Vec<Vec<u8>>, usize> {
+    pub fn seal(&mut self, message: &Message) -> Result<Vec<Vec<u8>>, usize> {
         let bytes = encode(message);
         let pieces: Vec<&[u8]> = bytes.chunks(PIECE).collect();
         if pieces.len() > MOST_PIECES {
             return Err(bytes.len());
         }
         let place = place(&self.mark, &self.origin);
-        let count = pieces.len() as u16;
+        self.number += 1;
+        let (number, count) = (self.number, pieces.len() as u16);
         let seal = |(n, piece): (usize, &&[u8])| {
-            let header = [(n as u16).to_be_bytes(), count.to_be_bytes()].concat();
-            self.key.seal(&place, &[&header, *piece].concat())
+            let places = [(n as u16).to_be_bytes(), count.to_be_bytes()].concat();
+            let parts: [&[u8]; 3] = [&number.to_be_bytes(), &places, piece];
+            self.key.seal(&place, &parts.concat())
         };
         Ok(pieces.iter().enumerate().map(seal).collect())
     }
@@ -180,9 +190,14 @@ fn place(mark: &str, origin: &str) -> Vec<u8> {
 /// What has come of one start of a master.
 struct Heard {
     key: Gcm,
+    /// The number of the last message that was complete.
+    done: u64,
+    /// The one that is not, and how many pieces it has.
+    number: u64,
+    count: usize,
     pieces: Vec<u8>,
     next: usize,
-    /// When the last piece came.
+    /// When its last piece came.
     at: Instant,
 }
 
@@ -190,6 +205,9 @@ impl Heard {
     fn new(key: Gcm) -> Heard {
         Heard {
             key,
+            done: 0,
+            number: 0,
+            count: 0,
             pieces: Vec::new(),
             next: 0,
             at: Instant::now(),
@@ -198,6 +216,28 @@ impl Heard {
 
     fn is_waiting(&self) -> bool {
         !self.pieces.is_empty() && self.at.elapsed() < PATIENCE
+    }
+
+    /// Adds a piece; the message if it is complete.
+    fn add(&mut self, number: u64, n: usize, count: usize, piece: &[u8]) -> Option<Vec<u8>> {
+        if number <= self.done || count > MOST_PIECES {
+            return None;
+        }
+        if n == 0 {
+            (self.number, self.count, self.next) = (number, count, 0);
+            self.pieces.clear();
+        }
+        if (number, n, count) != (self.number, self.next, self.count) {
+            // Of another message: it is there again, or its beginning is missing.
+            return None;
+        }
+        self.at = Instant::now();
+        self.pieces.extend_from_slice(piece);
+        self.next += 1;
+        (self.next == count).then(|| {
+            self.done = number;
+            std::mem::take(&mut self.pieces)
+        })
     }
 }
 
@@ -244,26 +284,14 @@ impl Listener {
             }
         };
         let heard = self.heard.get_mut(origin).ok_or(Foreign)?;
-        heard.at = Instant::now();
         let (header, piece) = plain.split_at_checked(HEADER).ok_or(Foreign)?;
-        let number = |at: usize| usize::from(u16::from_be_bytes([header[at], header[at + 1]]));
-        let (n, count) = (number(0), number(2));
-        if n == 0 {
-            heard.pieces.clear();
-            heard.next = 0;
+        let (number, places) = header.split_first_chunk::<8>().ok_or(Foreign)?;
+        let place = |at: usize| usize::from(u16::from_be_bytes([places[at], places[at + 1]]));
+        let whole = heard.add(u64::from_be_bytes(*number), place(0), place(2), piece);
+        match whole {
+            Some(whole) => decode(&whole).map(Some).ok_or(Foreign),
+            None => Ok(None),
         }
-        if n != heard.next || count > MOST_PIECES {
-            // The one before is missing: the sender repeats all of it, or has ended.
-            heard.pieces.clear();
-            return Ok(None);
-        }
-        heard.pieces.extend_from_slice(piece);
-        heard.next += 1;
-        if heard.next < count {
-            return Ok(None);
-        }
-        let whole = std::mem::take(&mut heard.pieces);
-        decode(&whole).map(Some).ok_or(Foreign)
     }
 }
 
@@ -290,7 +318,7 @@ mod tests {
 
     #[test]
     fn what_is_sealed_is_opened() {
-        let teller = Teller::new(&secret(), "m.1", "mark");
+        let mut teller = Teller::new(&secret(), "m.1", "mark");
         assert_eq!(sender(&teller.origin), Some("m.1".to_owned()));
         let mut listener = Listener::new(&secret(), "mark");
         for length in [10, 3 * PIECE] {
@@ -321,7 +349,7 @@ mod tests {
             return_of("wide", nils.clone()),
             return_of("wide2", nils),
         ];
-        let teller = Teller::new(&secret(), "m1", "mark");
+        let mut teller = Teller::new(&secret(), "m1", "mark");
         let mut listener = Listener::new(&secret(), "mark");
         let mut opened = None;
         for piece in teller.seal(&message).unwrap() {
@@ -332,7 +360,7 @@ mod tests {
 
     #[test]
     fn only_masters_of_the_cluster_are_believed() {
-        let teller = Teller::new(&secret(), "m1", "mark");
+        let mut teller = Teller::new(&secret(), "m1", "mark");
         let other = Teller::new(&secret(), "m2", "mark");
         let sealed = teller.seal(&message(1)).unwrap().remove(0);
         for (mark, origin) in [("mark", &other.origin), ("other", &teller.origin)] {
@@ -349,7 +377,7 @@ mod tests {
 
     #[test]
     fn a_missing_piece_costs_one_message() {
-        let teller = Teller::new(&secret(), "m1", "mark");
+        let mut teller = Teller::new(&secret(), "m1", "mark");
         let mut listener = Listener::new(&secret(), "mark");
         let pieces = teller.seal(&message(2 * PIECE)).unwrap();
         for piece in [&pieces[0], &pieces[2]] {
@@ -358,5 +386,34 @@ mod tests {
         let next = teller.seal(&message(1)).unwrap();
         let opened = listener.open(&teller.origin, &next[0]);
         assert_eq!(opened, Ok(Some(message(1))));
+    }
+
+    /// Somebody who can write to NATS repeats what masters have sent, in any order.
+    #[test]
+    fn repeated_pieces_change_nothing() {
+        let mut teller = Teller::new(&secret(), "m1", "mark");
+        let mut listener = Listener::new(&secret(), "mark");
+        let origin = teller.origin.clone();
+        let small = teller.seal(&message(1)).unwrap().remove(0);
+        let first = teller.seal(&message(2 * PIECE)).unwrap();
+        let second = teller.seal(&message(2 * PIECE + 1)).unwrap();
+        let mut open = |piece: &[u8]| listener.open(&origin, piece).unwrap();
+        assert_eq!(open(&small), Some(message(1)));
+        // Within a message: an old one, and a piece of another one.
+        assert_eq!(open(&first[0]), None);
+        assert_eq!(open(&small), None);
+        assert_eq!(open(&second[1]), None);
+        assert_eq!(open(&first[1]), None);
+        assert_eq!(open(&second[2]), None);
+        assert_eq!(open(&first[2]), Some(message(2 * PIECE)));
+        // Once more.
+        assert!(
+            first
+                .iter()
+                .chain([&small])
+                .all(|piece| open(piece).is_none())
+        );
+        let last: Vec<_> = second.iter().filter_map(|piece| open(piece)).collect();
+        assert_eq!(last, [message(2 * PIECE + 1)]);
     }
 }

@@ -11,6 +11,9 @@ use halite_nats::error_text;
 use std::future::{Future, pending};
 use std::time::Duration;
 
+/// Shortest time for which messages must be kept.
+const SHORTEST: Duration = Duration::from_secs(60);
+
 /// Where this master is in the stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
@@ -72,18 +75,20 @@ impl Log {
         let (name, subject) = kind.names();
         let prefix = format!("halite.{}.{subject}", session.id);
         let is_log = kind == StreamKind::Jobs;
+        let wanted = Config {
+            name: format!("HALITE_{}_{name}", session.id),
+            subjects: vec![format!("{prefix}.>")],
+            max_age: if is_log { session.keep } else { Duration::ZERO },
+            max_messages_per_subject: if is_log { -1 } else { 1 },
+            max_bytes: session.keep_bytes,
+            discard: DiscardPolicy::Old,
+            storage: StorageType::File,
+            num_replicas: session.replicas,
+            deny_delete: true,
+            ..Config::default()
+        };
         let mut stream = context
-            .get_or_create_stream(Config {
-                name: format!("HALITE_{}_{name}", session.id),
-                subjects: vec![format!("{prefix}.>")],
-                max_age: if is_log { session.keep } else { Duration::ZERO },
-                max_messages_per_subject: if is_log { -1 } else { 1 },
-                max_bytes: session.keep_bytes,
-                discard: DiscardPolicy::Old,
-                storage: StorageType::File,
-                num_replicas: session.replicas,
-                ..Config::default()
-            })
+            .get_or_create_stream(wanted.clone())
             .await
             .map_err(|e| {
                 format!(
@@ -94,6 +99,19 @@ impl Log {
                 )
             })?;
         let info = stream.info().await.map_err(|e| error_text(&e))?;
+        // Somebody else may have made it, such that it forgets at once.
+        let config = &info.config;
+        let is_limited = config.max_messages > 0
+            || config.max_message_size > 0
+            || config.max_messages_per_subject.max(0) != wanted.max_messages_per_subject.max(0);
+        let is_short = !config.max_age.is_zero() && config.max_age < wanted.max_age.min(SHORTEST);
+        let forgets = is_limited || is_short || (!is_log && !config.max_age.is_zero());
+        if config.subjects != wanted.subjects || forgets {
+            return Err(format!(
+                "the stream HALITE_{}_{name} was made with other settings: remove it from NATS",
+                session.id
+            ));
+        }
         let made = i64::try_from(info.created.unix_timestamp_nanos()).unwrap_or(i64::MAX);
         let (first, last) = (info.state.first_sequence, info.state.last_sequence);
         let is_same = cursor.stream == made && cursor.sequence <= last;

@@ -116,9 +116,8 @@ impl Cluster<'_> {
             self.replace_publication();
         }
         let mark = self.memory.bucket.clone();
-        for (kind, cursor) in self.streams.join(&self.secret, &self.config.id, &mark) {
-            self.link.follow(kind, cursor);
-        }
+        self.streams.join(&self.secret, &self.config.id, &mark);
+        self.follow();
         log::info!("cluster: member of {}", self.id);
         Ok(())
     }

@@ -208,7 +208,7 @@ impl<'a> Cluster<'a> {
 
     fn counters(&self) -> Map {
         halite_wire::map! {
-            "member" => u64::from(self.membership == Membership::Member), "keys" => self.sync.count() as u64,
+            "member" => u64::from(self.membership == Membership::Member && self.streams.is_open()), "keys" => self.sync.count() as u64,
             "connections" => self.connections, "conflicts" => self.conflicts, "refused" => self.refused,
             "told" => self.streams.outbox.told, "waiting" => self.streams.outbox.backlog(),
             "returns" => self.streams.inbox.returns, "published" => self.streams.inbox.published,
@@ -244,6 +244,9 @@ impl<'a> Cluster<'a> {
             self.retried = Instant::now();
             let acts = self.sync.retry();
             self.act(acts)?;
+            if self.membership == Membership::Member {
+                self.follow();
+            }
         }
         if self.stored.elapsed() >= STORE {
             self.remember()?;

@@ -30,6 +30,8 @@ pub(super) struct Streams {
     voice: Option<(Teller, Listener)>,
     is_following: bool,
     has_data: bool,
+    /// Whether the cursors were set anew since they were stored.
+    is_cursor_new: bool,
     /// The last message about jobs that was taken.
     taken: u64,
     /// The last one about data.
@@ -54,6 +56,7 @@ impl Streams {
             voice: None,
             is_following: false,
             has_data: false,
+            is_cursor_new: false,
             taken: 0,
             data_taken: 0,
             memory,
@@ -63,13 +66,8 @@ impl Streams {
         })
     }
 
-    /// This master is a member of the bucket with this mark; the result is where it was in the streams.
-    pub(super) fn join(
-        &mut self,
-        secret: &ClusterSecret,
-        id: &str,
-        mark: &str,
-    ) -> [(StreamKind, Cursor); 2] {
+    /// This master is a member of the bucket with this mark.
+    pub(super) fn join(&mut self, secret: &ClusterSecret, id: &str, mark: &str) {
         if self.memory.bucket != mark {
             self.memory = StreamsMemory {
                 bucket: mark.to_owned(),
@@ -84,10 +82,23 @@ impl Streams {
             self.voice = Some((teller, Listener::new(secret, mark)));
         }
         self.data.join(secret, mark, id);
-        [
-            (StreamKind::Jobs, self.memory.jobs.clone()),
-            (StreamKind::Data, self.memory.data.clone()),
-        ]
+    }
+
+    /// Whether the streams are open.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_following && self.has_data
+    }
+
+    /// The streams that are not open, and where this master was in them.
+    pub(super) fn closed(&self) -> Vec<(StreamKind, Cursor)> {
+        let all = [
+            (self.is_following, StreamKind::Jobs, &self.memory.jobs),
+            (self.has_data, StreamKind::Data, &self.memory.data),
+        ];
+        let closed = all.into_iter().filter(|(is_open, ..)| !is_open);
+        closed
+            .map(|(_, kind, cursor)| (kind, cursor.clone()))
+            .collect()
     }
 
     pub(super) fn down(&mut self) {
@@ -109,7 +120,8 @@ impl Streams {
             memory.jobs.sequence = memory.jobs.sequence.max(self.taken);
         }
         memory.data.sequence = memory.data.sequence.max(self.data_taken);
-        if memory.bucket.is_empty() || memory == self.memory {
+        let is_new = std::mem::take(&mut self.is_cursor_new) || memory != self.memory;
+        if memory.bucket.is_empty() || !is_new {
             return Ok(());
         }
         self.memory = memory;
@@ -118,11 +130,18 @@ impl Streams {
 }
 
 impl Cluster<'_> {
+    /// Opens the streams that are not.
+    pub(super) fn follow(&self) {
+        for (kind, cursor) in self.streams.closed() {
+            self.link.follow(kind, cursor);
+        }
+    }
+
     pub(super) fn news(&mut self, news: News) {
         let outbox = &mut self.streams.outbox;
         match news {
             News::Job { jid, is_late } => outbox.news(jid, is_late),
-            News::Published(parts) => outbox.published(parts),
+            News::Published(at, parts) => outbox.published(at, parts),
             News::Data(bank, id) => self.streams.data.changed((bank, id)),
             News::Event(tag, payload) => self.streams.events.add(tag, payload),
             News::Missed => outbox.look_again(),
@@ -132,6 +151,7 @@ impl Cluster<'_> {
     /// A stream is open.
     pub(super) fn following(&mut self, kind: StreamKind, found: Found) -> Result<(), ExitError> {
         let streams = &mut self.streams;
+        streams.is_cursor_new = true;
         if kind == StreamKind::Data {
             if found.is_another || streams.memory.data.stream == 0 {
                 streams.data.begin(found.last, &self.stores)?;
@@ -195,11 +215,18 @@ impl Cluster<'_> {
         bytes: &[u8],
         sequence: u64,
     ) -> Result<(), ExitError> {
-        let Some((teller, listener)) = &mut self.streams.voice else {
+        let streams = &mut self.streams;
+        let Some((teller, listener)) = &mut streams.voice else {
             return Ok(());
         };
-        if sequence <= self.streams.taken {
+        if sequence <= streams.taken {
             return Ok(());
+        }
+        let missed = sequence - streams.taken - 1;
+        if missed > 0 && streams.taken > 0 {
+            log::error!(
+                "cluster: {missed} messages about jobs of other masters were removed from the stream by somebody"
+            );
         }
         if origin != teller.origin {
             let opened = match sender(origin) {
@@ -242,7 +269,7 @@ impl Cluster<'_> {
     /// Tells the others what is new.
     pub(super) fn tell(&mut self) -> Result<(), ExitError> {
         let jobs = &mut self.streams;
-        let Some((teller, _)) = &jobs.voice else {
+        let Some((teller, _)) = &mut jobs.voice else {
             return Ok(());
         };
         if self.membership != Membership::Member {

@@ -9,7 +9,7 @@ use super::context::Context;
 use super::sealed::{Sealed, open};
 use super::{RequestAnswer, begin, syndic};
 use crate::commands::{CallerKind, Command, Handler};
-use crate::events::REACTOR_USER;
+use crate::events::{PEER, REACTOR_USER};
 use halite_crypto::Signing;
 use halite_sys::exit::ExitError;
 use halite_wire::ids::{Jid, MinionId, Tag};
@@ -84,6 +84,7 @@ pub(crate) fn returned(
     if !signature_good(worker, id, &mut load) {
         return Ok(Value::Nil);
     }
+    load.remove(PEER);
     let (jid, keep) = match load.str("jid").unwrap_or_default() {
         "req" => (worker.jids.next(), ReturnStorage::AsJob),
         "nocache" => (worker.jids.next(), ReturnStorage::No),
@@ -196,8 +197,10 @@ fn fire(worker: &mut Context, id: &MinionId, tag: &str, data: Map) {
     }
 }
 
-/// The data of an event without the user name by which the reactor knows its own events.
+/// The data of an event without the user name by which the reactor knows its own events, and without the master from which it
+/// would come.
 fn unmasked(mut data: Map) -> Map {
+    data.remove(PEER);
     if data.str("user") == Some(REACTOR_USER) {
         data.remove("user");
     }

@@ -11,7 +11,7 @@ use halite_store::audit::Decision;
 use halite_store::keys::KeyState;
 use halite_store::minions::MinionInventory;
 use halite_sys::exit::ExitError;
-use halite_sys::time::unix_now_i64;
+use halite_sys::time::{unix_now, unix_now_i64};
 use halite_target::{Target, TargetError, TargetType};
 use halite_transport::sockets;
 use halite_wire::ids::{Jid, MinionId};
@@ -26,6 +26,8 @@ const FIELDS: [&str; 10] = [
 /// How far the time in a jid of others may be from now, in seconds: clients and stock masters may use local time.
 pub(super) const FAR: i64 = 24 * 3600;
 
+/// Largest job in a cluster, in bytes: a message to the other masters has its arguments twice.
+const MOST_TOLD: usize = 7 << 20;
 /// Why a job is refused that the other masters of the cluster cannot get.
 const ALONE: &str = "Not published: this master has no connection to its cluster. `halite --here` reaches the minions that are connected to this master.";
 
@@ -188,6 +190,15 @@ pub(super) fn send_out(
         worker.stats.unpublished += 1;
         log::warn!(jid:% = jid; "the job {jid} is refused: {ALONE}");
         return Ok(Value::Map(halite_wire::map! {"error" => ALONE}));
+    }
+    if is_for_all && bytes.len() > MOST_TOLD {
+        worker.stats.unpublished += 1;
+        let why = format!(
+            "The job has {} bytes, of which masters of a cluster tell each other {MOST_TOLD}: have the minions fetch large contents from the file server (salt://)",
+            bytes.len()
+        );
+        log::warn!(jid:% = jid; "the job {jid} is refused: {why}");
+        return Ok(Value::Map(halite_wire::map! {"error" => why}));
     }
     // Store it before anybody hears of it: a gateway may deliver the first return at once.
     if !order.additions.contains("nocache") {
@@ -475,6 +486,12 @@ fn is_private(worker: &Context, target: &Target, minions: &[String]) -> bool {
     possible && minions.iter().all(has_session)
 }
 
+/// With the time before it: nobody publishes a job that is too old.
+fn timed(mut parts: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    parts.insert(0, unix_now().to_be_bytes().to_vec());
+    parts
+}
+
 /// Sends the job to the publisher, with the topics of its minions: for those that filter (reference 1.4), and for those of
 /// transports where the publisher knows who is who.
 fn send(
@@ -500,7 +517,7 @@ fn send(
     }
     worker.publish.send(&parts)?;
     if let Some(cluster) = worker.cluster.as_ref().filter(|_| is_for_all)
-        && let Err(e) = cluster.send(&parts)
+        && let Err(e) = cluster.send(&timed(parts))
     {
         log::error!("a job does not reach the other masters of the cluster: {e}");
     }

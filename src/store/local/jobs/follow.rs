@@ -53,13 +53,16 @@ impl JobLog {
         let marker = self.marker();
         let used = intact_end(&bytes, marker);
         let job = assemble(&bytes[..used], marker);
+        let is_started = !job.load.is_empty();
         let load = match (job.load.is_empty(), job.returns.first()) {
             (false, _) => Some(job.load),
             (true, Some(first)) if from == 0 => Some(first.load.clone()),
             _ => None,
         };
+        let first = job.returns.first().map(|first| &first.load);
         Ok(Some(JobUpdate {
             jid: jid.clone(),
+            is_started_by_minion: is_started && first == load.as_ref(),
             load,
             returns: job.returns,
             end: from + used as u64,
@@ -70,7 +73,7 @@ impl JobLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::JobStore;
+    use crate::jobs::{JobStore, Returned};
     use halite_wire::Map;
     use std::time::Duration;
 
@@ -124,6 +127,18 @@ mod tests {
         log.save_return(&jid, &"a".parse().unwrap(), &ret).unwrap();
         let update = log.updates(&jid, 0).unwrap().unwrap();
         assert_eq!(update.load.unwrap().str("fun"), Some("state.apply"));
+        assert!(!update.is_started_by_minion);
+        let jid = Jid::from_time(jiff::Timestamp::now().as_second(), 6);
+        let (id, load, starts_job) = ("a".parse().unwrap(), &ret, true);
+        let (jid, id) = (&jid, &id);
+        let stored = log.save_returns(&[Returned {
+            jid,
+            id,
+            load,
+            starts_job,
+        }]);
+        assert!(stored.iter().all(Result::is_ok));
+        assert!(log.updates(jid, 0).unwrap().unwrap().is_started_by_minion);
     }
 
     #[test]

@@ -305,6 +305,7 @@ mod tests {
             load: halite_wire::map! {"id" => id, "fun" => "test.ping", "return" => id},
         };
         let news = |jid: &Jid, load: Map, ids: &[&str]| JobUpdate {
+            is_started_by_minion: false,
             jid: jid.clone(),
             load: Some(load),
             returns: ids.iter().map(|id| returned(id)).collect(),
