@@ -1,5 +1,5 @@
 //! The connection to the bucket of a cluster, a key-value store of NATS JetStream with names and bytes, and to the
-//! streams of jobs and data ([`stream`]).
+//! streams of jobs and data (`stream`).
 //!
 //! One thread with a runtime for each connection, so that all state of the client library for a lost one goes with its runtime.
 //! Decisions are made by writes with a revision only; what is read may be old.

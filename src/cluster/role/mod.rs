@@ -1,15 +1,17 @@
 //! The role `cluster`, named `Cluster` in the process list.
 //!
-//! Owns what this master has in common with the others of its cluster: keys of minions, and the key of publications. Binds
-//! nothing. Connects to the NATS servers of `cluster:servers` and to `master_event_pull.ipc`. Reads and writes the
-//! files in `pki_dir`, and the memory that the roles share.
+//! Owns what this master has in common with the others of its cluster: keys of minions, the key of publications, jobs and
+//! their returns, data of minions, events. Binds `cluster.ipc`, where workers tell of jobs and data. Connects to the NATS
+//! servers of `cluster:servers`, to the event bus, and to `publish_pull.ipc` with the jobs of others. Reads and writes the
+//! files in `pki_dir`, the job cache, grains, pillars and mines, and the memory that the roles share.
 //!
-//! The files of each master stay what its other roles work with; this role keeps them the same everywhere. A change is decided
-//! by the bucket (`sync`). What is in it is sealed under the cluster's secret (`record`).
+//! The files of each master stay what its other roles work with; this role keeps them the same everywhere. A change of keys
+//! is decided by the bucket (`sync`), and so is who leads (`lease`). What is on NATS is sealed under the cluster's secret.
 //!
-//! On failure: the master goes on with the keys that it has. What changed in its files meanwhile is written at the next
-//! connection, unless another master was faster. If all data of NATS is lost, no master fills the new bucket by
-//! itself, since a deleted key could come back: the log says what to do.
+//! On failure: the master goes on with what it has, and publishes nothing to other masters' minions. What changed in its
+//! files meanwhile is written at the next connection: keys unless another master was faster, jobs from where it left off. If all
+//! data of NATS is lost, no master fills the new bucket by itself, since a deleted key could come back: the log says what
+//! to do.
 
 mod membership;
 mod streams;
