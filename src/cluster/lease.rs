@@ -56,7 +56,11 @@ impl Lease {
         {
             return true;
         }
-        let is_old = lead.as_ref().is_some_and(|lead| lead.number <= self.number);
+        // After a time without a connection, the last one is told again.
+        let is_told_again = self.seen.is_none();
+        let is_old = lead.as_ref().is_some_and(|lead| {
+            lead.number < self.number || (lead.number == self.number && !is_told_again)
+        });
         let lead = lead.filter(|_| !is_old);
         if let Some(lead) = &lead {
             self.number = lead.number;
@@ -189,8 +193,7 @@ mod tests {
                 _ if !master.is_up => {
                     master.is_up = true;
                     if let Some((lead, revision)) = bucket.clone() {
-                        // It may have seen it before.
-                        master.lease.entry(Some(lead), revision, now);
+                        assert!(master.lease.entry(Some(lead), revision, now));
                     }
                 }
                 _ => {
