@@ -39,3 +39,7 @@ pub use frame::{Decoder, FrameError, Framing, MAX_FRAME};
 pub use publisher::Publisher;
 pub use stamp::{StampStyle, stamp_now};
 pub use subscriber::{Reconnecting, Subscriber};
+
+/// Tag of the event that halite's bus sends to a listener in place of those that it was too slow for; its data are
+/// `{"count": n}`.
+pub const DROPPED: &str = "halite/bus/dropped";

@@ -6,7 +6,7 @@
 //! job cache is checked before a return is considered lost.
 
 use super::local::{ClientError, Job, LocalClient, Published};
-use halite_ipc::{Event, Subscriber};
+use halite_ipc::{DROPPED, Event, Subscriber};
 use halite_master::events::is_trimmed;
 use halite_store::Stores;
 use halite_store::jobs::JobStore;
@@ -222,7 +222,7 @@ impl<'a> Gather<'a> {
     }
 
     fn on_event(&mut self, event: &Event, each: OnOutcome) {
-        if event.tag == "halite/bus/dropped" {
+        if event.tag == DROPPED {
             return self.read_job_cache(each);
         }
         let Some((jid, id)) = parse_return_tag(&event.tag) else {

@@ -4,6 +4,7 @@
 //! replaces what came before, at every master.
 
 use crate::record::{text_of, token};
+use crate::seal::place;
 use halite_crypto::{ClusterSecret, Gcm};
 use halite_store::Stores;
 use halite_wire::budget::Budget;
@@ -17,7 +18,7 @@ use std::io;
 const LARGEST: usize = 1000 << 10;
 /// Most messages without an answer.
 const UNDER_WAY: usize = 64;
-/// A part of the sealed text, so that keys of other purposes do not fit.
+/// What it is about.
 const PURPOSE: &str = "data";
 
 /// Where data of a minion are.
@@ -156,7 +157,7 @@ impl DataShare {
             let tail = format!("{}.{}", bank.name(), token(id.as_str()));
             self.ticket += 1;
             out.push(Sending {
-                bytes: voice.key.seal(&place(&voice.mark, &tail), &plain),
+                bytes: voice.key.seal(&place(&voice.mark, PURPOSE, &tail), &plain),
                 tail,
                 ticket: self.ticket,
             });
@@ -179,7 +180,10 @@ impl DataShare {
         let opened = self.voice.as_ref().and_then(|voice| {
             let (bank, id) = tail.split_once('.')?;
             let item = (Bank::named(bank)?, text_of(id)?.parse().ok()?);
-            let plain = voice.key.open(&place(&voice.mark, tail), bytes).ok()?;
+            let plain = voice
+                .key
+                .open(&place(&voice.mark, PURPOSE, tail), bytes)
+                .ok()?;
             let mut map = msgpack::decode_load(&plain, Budget::of(plain.len())).ok()?;
             let is_own = map.str("by")? == voice.own;
             let mut parts = Parts::new();
@@ -209,10 +213,6 @@ impl DataShare {
         self.reached(sequence, stores)?;
         Ok(is_ours)
     }
-}
-
-fn place(mark: &str, tail: &str) -> Vec<u8> {
-    format!("{mark}\0{PURPOSE}\0{tail}").into_bytes()
 }
 
 /// Maps by name.

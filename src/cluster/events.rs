@@ -2,14 +2,13 @@
 //!
 //! Of jobs and keys each master tells its own bus, when it has stored what it heard. Everything else is told here, at most once.
 
-use crate::jobs::record::sender;
-use halite_crypto::{ClusterSecret, Gcm};
+use crate::seal::{Peers, Seal, sender};
+use halite_crypto::ClusterSecret;
 use halite_master::events::PEER;
-use halite_master::returns::news_of;
+use halite_master::job_news::news_of;
 use halite_wire::budget::Budget;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
-use std::collections::HashMap;
 
 /// Most bytes of events in a message.
 const FULL: usize = 256 << 10;
@@ -17,9 +16,7 @@ const FULL: usize = 256 << 10;
 const LARGEST: usize = 700 << 10;
 /// Most bytes of events that wait.
 const MOST_WAITING: usize = 8 << 20;
-/// Most starts of masters that are remembered.
-const MOST_STARTS: usize = 64;
-/// Part of the keys, so that those of other purposes do not fit.
+/// What it is about.
 const PURPOSE: &str = "events";
 
 /// An event: tag and encoded data.
@@ -48,36 +45,26 @@ pub struct EventShare {
     voice: Option<Voice>,
     waiting: Vec<Told>,
     bytes: usize,
-    heard: HashMap<String, (Gcm, u64)>,
     /// Events that were not told, since there were too many, or one was too large.
     pub dropped: u64,
 }
 
 struct Voice {
-    secret: ClusterSecret,
-    mark: String,
     origin: String,
-    key: Gcm,
+    seal: Seal,
     number: u64,
-}
-
-fn key(secret: &ClusterSecret, origin: &str) -> Gcm {
-    secret.seal(&format!("{PURPOSE} {origin}"))
-}
-
-fn place(mark: &str, origin: &str) -> Vec<u8> {
-    format!("{mark}\0{PURPOSE}\0{origin}").into_bytes()
+    /// The number of the last message of each.
+    heard: Peers<u64>,
 }
 
 impl EventShare {
     /// This master is a member, as this start.
     pub fn join(&mut self, secret: &ClusterSecret, mark: &str, origin: &str) {
         self.voice = Some(Voice {
-            secret: secret.clone(),
-            mark: mark.to_owned(),
             origin: origin.to_owned(),
-            key: key(secret, origin),
+            seal: Seal::new(secret, mark, PURPOSE, origin),
             number: 0,
+            heard: Peers::new(secret, mark, PURPOSE),
         });
     }
 
@@ -117,8 +104,7 @@ impl EventShare {
             voice.number += 1;
             let map = halite_wire::map! {"number" => voice.number, "events" => Value::Array(batch)};
             let plain = msgpack::encode_map(&map, Profile::Local);
-            let sealed = voice.key.seal(&place(&voice.mark, &voice.origin), &plain);
-            out.push((voice.origin.clone(), sealed));
+            out.push((voice.origin.clone(), voice.seal.seal(&plain)));
         }
         out
     }
@@ -126,26 +112,12 @@ impl EventShare {
     /// The events of a message, with the id of their master; empty if it is this one's own or was there before, `None` if
     /// no master has sealed it.
     pub fn take(&mut self, origin: &str, bytes: &[u8]) -> Option<Vec<(String, Map)>> {
-        let voice = self.voice.as_ref()?;
+        let voice = self.voice.as_mut()?;
         if origin == voice.origin {
             return Some(Vec::new());
         }
         let peer = sender(origin)?;
-        let place = place(&voice.mark, origin);
-        let plain = match self.heard.get(origin) {
-            Some((key, _)) => key.open(&place, bytes).ok()?,
-            None => {
-                let key = key(&voice.secret, origin);
-                let plain = key.open(&place, bytes).ok()?;
-                // Only masters get here: nobody else can make what was heard be forgotten.
-                if self.heard.len() >= MOST_STARTS {
-                    self.heard.clear();
-                }
-                self.heard.insert(origin.to_owned(), (key, 0));
-                plain
-            }
-        };
-        let (_, last) = self.heard.get_mut(origin)?;
+        let (last, plain) = voice.heard.open(origin, bytes, |_| false)?;
         let map = msgpack::decode_load(&plain, Budget::of(plain.len())).ok()?;
         let number = u64::try_from(map.int("number")?).ok()?;
         if number <= *last {

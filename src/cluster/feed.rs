@@ -4,7 +4,8 @@ use crate::data::Bank;
 use crate::events::is_for_others;
 use halite_client::listen::listen;
 use halite_config::MasterConfig;
-use halite_master::returns::news_of;
+use halite_ipc::DROPPED;
+use halite_master::job_news::news_of;
 use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 use halite_transport::poll::Poller;
@@ -14,8 +15,6 @@ use std::time::Duration;
 
 /// Longest wait for a job, so that a stop takes effect.
 const NAP: Duration = Duration::from_millis(250);
-/// Tag of the event that a listener gets in place of events it was too slow for.
-const DROPPED: &str = "halite/bus/dropped";
 
 /// What is new about jobs of this master.
 #[derive(Debug)]

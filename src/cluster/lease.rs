@@ -134,18 +134,7 @@ impl Lease {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// xorshift; a seed gives a schedule.
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, n: u64) -> u64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            self.0 % n
-        }
-    }
+    use crate::random::Random;
 
     struct Master {
         lease: Lease,
@@ -156,7 +145,7 @@ mod tests {
 
     /// Three masters whose connections end and whose messages are late; at no moment do two lead, and at the end one does.
     fn play(seed: u64) {
-        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let mut random = Random::new(seed);
         let start = Instant::now();
         let mut now = start;
         let mut bucket: Option<(Lead, u64)> = None;

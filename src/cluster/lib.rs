@@ -15,7 +15,11 @@ pub mod link;
 pub mod memory;
 pub mod record;
 pub mod role;
+pub mod seal;
 pub mod sync;
+
+#[cfg(test)]
+mod random;
 
 use halite_config::MasterConfig;
 use halite_master::roles::Roles;

@@ -15,6 +15,7 @@ mod eventpublisher;
 pub mod events;
 mod fileserver_update;
 pub mod functions;
+pub mod job_news;
 pub mod latency;
 mod maintenance;
 mod privileges;

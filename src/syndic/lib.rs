@@ -374,7 +374,7 @@ fn heard(shared: &Shared, event: &halite_ipc::Event) {
     let Ok(Value::Map(data)) = msgpack::decode(&event.payload) else {
         return;
     };
-    if event.tag == "halite/bus/dropped" {
+    if event.tag == halite_ipc::DROPPED {
         return shared.fall_behind();
     }
     let Some((jid, id)) = forward_queue::return_of(&event.tag) else {

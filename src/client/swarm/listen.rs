@@ -3,7 +3,7 @@
 use super::stats::{Op, Stats};
 use super::tally::event_data;
 use super::work::events::{EventTally, Events};
-use halite_ipc::{Error, Event, Subscriber};
+use halite_ipc::{DROPPED, Error, Event, Subscriber};
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 
 /// How often a listener checks whether to stop.
 const LOOK: Duration = Duration::from_millis(100);
-/// Tag by which halite's bus tells a listener that it has lost events.
-const DROPPED: &str = "halite/bus/dropped";
 
 /// A listener; its thread stops soon after it is dropped.
 pub struct Listener {

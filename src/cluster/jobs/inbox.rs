@@ -1,6 +1,6 @@
 //! What other masters tell about jobs: to this master's job log, bus and publisher.
 
-use super::record::{JobRecord, Message};
+use super::record::{JobRecord, Message, unpack};
 use halite_config::{MasterConfig, SaltSeries};
 use halite_master::events::{Bus, PEER};
 use halite_store::jobs::{JobStore, JobUpdate, Returned};
@@ -86,19 +86,20 @@ impl Inbox {
         let jobs = self.jobs.clone();
         let series = self.series;
         let known = self.known(&jid)?;
-        let mut events = Vec::new();
-        if let Some(mut load) = load.filter(|_| !known.has_load) {
+        if let Some(mut load) = load
+            .filter(|_| !known.has_load)
+            .and_then(|load| unpack(&load))
+        {
             load.set(PEER, peer);
             jobs.save_load(&jid, &load, &minions, &missing)?;
             known.has_load = true;
-            events.extend(announcements(&jid, &load, &minions, &missing, series));
+            bus.fire_all(announcements(&jid, &load, &minions, &missing, series));
         }
-        bus.fire_all(std::mem::take(&mut events));
         let is_new = !publication.is_empty() && !std::mem::replace(&mut known.is_published, true);
         let starts_job = is_started_by_minion && !known.has_load;
         known.has_load |= is_started_by_minion;
         let mut fresh: Vec<(MinionId, Map)> = Vec::new();
-        for mut load in returns {
+        for mut load in returns.iter().filter_map(|load| unpack(load)) {
             let Some(Ok(id)) = load.str("id").map(str::parse::<MinionId>) else {
                 continue;
             };

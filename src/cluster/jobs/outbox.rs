@@ -2,19 +2,18 @@
 //! what was not acknowledged is read again.
 
 use super::Inbox;
-use super::record::{JobRecord, Message};
+use super::record::{JobRecord, Message, pack};
 use halite_master::events::PEER;
+use halite_master::job_news::{JobNews, LOOK, MARGIN};
 use halite_store::jobs::{JobStore, JobUpdate};
 use halite_sys::time::unix_now;
 use halite_wire::ids::Jid;
 use halite_wire::{Map, msgpack};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
-/// Most jobs that wait; beyond this the log is searched instead.
-const MOST_JOBS: usize = 50_000;
 /// Number of jobs whose position is remembered; others are told again from their start.
 const MOST_PLACES: usize = 20_000;
 /// Bytes after which a message is full.
@@ -27,12 +26,6 @@ const BYTES_UNDER_WAY: usize = 32 << 20;
 const MOST_PUBLICATIONS: usize = 1000;
 /// How long a job may wait for a connection, in seconds: an election among the servers takes up to 9.
 const TIMELY: u64 = 15;
-/// How often the log is searched even if no event was missed.
-const LOOK: Duration = Duration::from_secs(30);
-/// How far before the checkpoint a search starts: an event may come this much later than its record, and clocks are not exact.
-const MARGIN: Duration = Duration::from_secs(60);
-/// A run of a runner or wheel function is stored at most this much later than its event is fired.
-const LATE: Duration = Duration::from_secs(2);
 
 /// A job that this master has published.
 struct Publication {
@@ -53,10 +46,9 @@ struct Sent {
 /// What is to be told, and what is under way.
 pub struct Outbox {
     jobs: Arc<dyn JobStore>,
-    waiting: BTreeSet<Jid>,
-    late: VecDeque<(Instant, Jid)>,
+    /// Jobs that wait.
+    pub news: JobNews,
     publications: VecDeque<Publication>,
-    look: bool,
     looked: Instant,
     places: HashMap<Jid, u64>,
     under_way: HashMap<u64, Sent>,
@@ -74,12 +66,12 @@ pub struct Outbox {
 impl Outbox {
     /// Begins at what was told before `reached`.
     pub fn new(jobs: Arc<dyn JobStore>, reached: SystemTime) -> Outbox {
+        let mut news = JobNews::default();
+        news.look = true;
         Outbox {
             jobs,
-            waiting: BTreeSet::new(),
-            late: VecDeque::new(),
+            news,
             publications: VecDeque::new(),
-            look: true,
             looked: Instant::now(),
             places: HashMap::new(),
             under_way: HashMap::new(),
@@ -91,32 +83,12 @@ impl Outbox {
         }
     }
 
-    /// Something about a job is new; if `is_late`, it may not be in the log yet.
-    pub fn news(&mut self, jid: Jid, is_late: bool) {
-        if self.waiting.len() + self.late.len() >= MOST_JOBS {
-            self.waiting.clear();
-            self.late.clear();
-            self.look = true;
-        }
-        match is_late {
-            true => self.late.push_back((Instant::now() + LATE, jid)),
-            false => {
-                self.waiting.insert(jid);
-            }
-        }
-    }
-
     /// Nobody has what was told: everything is told again.
     pub fn forget(&mut self) {
         self.places.clear();
         self.reached = SystemTime::UNIX_EPOCH;
         self.began = SystemTime::UNIX_EPOCH;
-        self.look = true;
-    }
-
-    /// Events may have been missed.
-    pub fn look_again(&mut self) {
-        self.look = true;
+        self.news.look = true;
     }
 
     /// This master has published a job, at that time in Unix seconds: what its publisher got.
@@ -140,7 +112,7 @@ impl Outbox {
         for (jid, from) in sent.from {
             let place = self.places.entry(jid.clone()).or_default();
             *place = from.min(*place);
-            self.waiting.insert(jid);
+            self.news.jobs.insert(jid);
         }
     }
 
@@ -154,7 +126,7 @@ impl Outbox {
 
     /// Number of jobs that wait, and of messages under way.
     pub fn backlog(&self) -> usize {
-        self.waiting.len() + self.late.len() + self.under_way.len()
+        self.news.len() + self.under_way.len()
     }
 
     /// The time up to which all is told, in Unix seconds.
@@ -180,24 +152,21 @@ impl Outbox {
                 out.push(self.message(batch, Some(publication)));
             }
         }
-        if self.look || self.looked.elapsed() >= LOOK {
-            (self.look, self.looked) = (false, Instant::now());
+        if self.news.look || self.looked.elapsed() >= LOOK {
+            (self.news.look, self.looked) = (false, Instant::now());
             let began = SystemTime::now();
             let from = self.reached.checked_sub(MARGIN);
             let changed = self
                 .jobs
                 .changed_since(from.unwrap_or(SystemTime::UNIX_EPOCH))?;
-            self.waiting.extend(changed);
+            self.news.jobs.extend(changed);
             self.began = began;
         }
-        let now = Instant::now();
-        let due = self.late.partition_point(|(due, _)| *due <= now);
-        self.waiting
-            .extend(self.late.drain(..due).map(|(_, jid)| jid));
+        self.news.take_late();
         let mut batch = Batch::default();
         while self.under_way.len() < UNDER_WAY
             && self.bytes < BYTES_UNDER_WAY
-            && let Some(jid) = self.waiting.pop_first()
+            && let Some(jid) = self.news.jobs.pop_first()
         {
             let from = self.places.get(&jid).copied().unwrap_or(0);
             let Some(update) = self.jobs.updates(&jid, from)? else {
@@ -207,7 +176,7 @@ impl Outbox {
             self.set_place(&jid, update.end);
             for record in self.records(update)? {
                 // What is large goes alone: if it is too large, nothing else stays behind with it.
-                if batch.size > 0 && batch.size + size_of_record(&record) > FULL {
+                if batch.size > 0 && batch.size + record.size() > FULL {
                     out.push(self.message(std::mem::take(&mut batch), None));
                 }
                 batch.add(record, from);
@@ -281,7 +250,7 @@ impl Outbox {
         // What else there is, if so much has come already, is told like any other news.
         if !records.is_empty() {
             self.places.insert(record.jid.clone(), from);
-            self.waiting.insert(record.jid.clone());
+            self.news.jobs.insert(record.jid.clone());
         }
         Ok(Some((record, from)))
     }
@@ -297,33 +266,23 @@ impl Outbox {
         {
             out[0].minions = job.minions;
             out[0].missing = job.missing;
-            out[0].load = Some(load);
+            out[0].load = Some(pack(&load));
         }
-        let mut size = out[0].load.as_ref().map_or(0, size_of);
-        for one in update.returns.into_iter().filter(|one| is_own(&one.load)) {
-            let more = size_of(&one.load);
-            if size > 0 && size + more > FULL {
+        let mut size = out[0].size();
+        for one in update.returns.iter().filter(|one| is_own(&one.load)) {
+            let packed = pack(&one.load);
+            if size > 0 && size + packed.len() > FULL {
                 out.push(JobRecord::of(update.jid.clone()));
                 size = 0;
             }
-            size += more;
+            size += packed.len();
             if let Some(last) = out.last_mut() {
-                last.returns.push(one.load);
+                last.returns.push(packed);
             }
         }
         out.retain(|record| record.load.is_some() || !record.returns.is_empty());
         Ok(out)
     }
-}
-
-fn size_of(load: &Map) -> usize {
-    msgpack::encode_map(load, msgpack::Profile::Local).len()
-}
-
-fn size_of_record(record: &JobRecord) -> usize {
-    let loads = record.returns.iter().chain(&record.load);
-    let parts = record.publication.iter().map(Vec::len);
-    loads.map(size_of).chain(parts).sum()
 }
 
 #[derive(Default)]
@@ -335,7 +294,7 @@ struct Batch {
 
 impl Batch {
     fn add(&mut self, record: JobRecord, from: u64) {
-        self.size += size_of_record(&record);
+        self.size += record.size();
         self.from.push((record.jid.clone(), from));
         self.records.push(record);
     }

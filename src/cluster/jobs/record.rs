@@ -1,16 +1,14 @@
-//! What masters tell each other about jobs, and how it is sealed.
+//! What masters tell each other about jobs.
 //!
-//! A message is sealed with AES-256-GCM under a key of its sender and that sender's start, bound to the bucket and to its
-//! subject, and has a number that grows: one that was there before is not taken again. What is too large for one is cut into
-//! pieces, each with the number of the whole, so that those of different messages do not fit together.
+//! A message has a number that grows: one that was there before is not taken again. What is too large for one is cut into
+//! pieces, each sealed with the number of the whole, so that those of different messages do not fit together.
 
-use crate::record::{text_of, token};
-use halite_crypto::{ClusterSecret, Gcm, random_hex};
+use crate::seal::{Peers, Seal, new_origin};
+use halite_crypto::ClusterSecret;
 use halite_wire::budget::Budget;
 use halite_wire::ids::Jid;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 /// Most bytes of a piece: with what NATS adds, less than its `max_payload` of 1 MiB.
@@ -21,8 +19,21 @@ const MOST_PIECES: usize = 32;
 const HEADER: usize = 12;
 /// How long the next piece is waited for: its sender may have ended.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Most starts of masters whose keys and pieces are kept.
-const MOST_STARTS: usize = 64;
+/// What it is about.
+const PURPOSE: &str = "log";
+
+/// A map as MessagePack: each on its own, so that one at the limits of what can be read does not take others with it.
+pub type Packed = Vec<u8>;
+
+/// Packs a map.
+pub fn pack(map: &Map) -> Packed {
+    msgpack::encode_map(map, Profile::Local)
+}
+
+/// The map; `None` if it cannot be read.
+pub fn unpack(packed: &[u8]) -> Option<Map> {
+    msgpack::decode(packed).ok()?.into_map()
+}
 
 /// What one message tells.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,7 +50,7 @@ pub struct JobRecord {
     /// The job.
     pub jid: Jid,
     /// Its load.
-    pub load: Option<Map>,
+    pub load: Option<Packed>,
     /// Ids expected to return; with the load.
     pub minions: Vec<String>,
     /// Listed ids without an accepted key; with the load.
@@ -49,7 +60,7 @@ pub struct JobRecord {
     /// The same: what `publish_pull.ipc` takes, the load for minions and the topics.
     pub publication: Vec<Vec<u8>>,
     /// Loads of returns.
-    pub returns: Vec<Map>,
+    pub returns: Vec<Packed>,
     /// Whether a minion started the job: its return is also the load.
     pub is_started_by_minion: bool,
 }
@@ -69,41 +80,40 @@ impl JobRecord {
         }
     }
 
+    /// Its bytes in a message, about.
+    pub fn size(&self) -> usize {
+        let all = self.returns.iter().chain(&self.load);
+        all.chain(&self.publication).map(Vec::len).sum()
+    }
+
     fn to_map(&self) -> Map {
-        // Each on its own, so that one at the limits of what can be read does not take others with it.
-        let packed = |map: &Map| Value::Bytes(msgpack::encode_map(map, Profile::Local));
-        let returns = self.returns.iter().map(packed);
-        let publication = self.publication.iter().cloned().map(Value::Bytes);
+        let list = |all: &[Vec<u8>]| Value::Array(all.iter().cloned().map(Value::Bytes).collect());
         halite_wire::map! {
             "jid" => self.jid.as_str(),
-            "load" => self.load.as_ref().map_or(Value::Nil, packed),
+            "load" => self.load.clone().map_or(Value::Nil, Value::Bytes),
             "minions" => self.minions.clone(), "missing" => self.missing.clone(),
-            "published" => self.published, "publication" => Value::Array(publication.collect()),
-            "returns" => Value::Array(returns.collect()), "started_by_minion" => self.is_started_by_minion,
+            "published" => self.published, "publication" => list(&self.publication),
+            "returns" => list(&self.returns), "started_by_minion" => self.is_started_by_minion,
         }
     }
 
     fn from_map(map: &Map) -> Option<JobRecord> {
-        let unpacked = |value: &Value| msgpack::decode(value.as_bytes()?).ok()?.into_map();
         let bytes = |value: &Value| value.as_bytes().map(<[u8]>::to_vec);
-        Some(JobRecord {
-            jid: map.str("jid")?.parse().ok()?,
-            load: unpacked(map.get("load")?),
-            minions: map.get("minions")?.str_list(),
-            missing: map.get("missing")?.str_list(),
-            published: u64::try_from(map.int("published")?).ok()?,
-            publication: map
-                .get("publication")?
+        let list = |name: &str| {
+            map.get(name)?
                 .as_array()?
                 .iter()
                 .map(bytes)
-                .collect::<Option<_>>()?,
-            returns: map
-                .get("returns")?
-                .as_array()?
-                .iter()
-                .filter_map(unpacked)
-                .collect(),
+                .collect::<Option<_>>()
+        };
+        Some(JobRecord {
+            jid: map.str("jid")?.parse().ok()?,
+            load: bytes(map.get("load")?),
+            minions: map.get("minions")?.str_list(),
+            missing: map.get("missing")?.str_list(),
+            published: u64::try_from(map.int("published")?).ok()?,
+            publication: list("publication")?,
+            returns: list("returns")?,
             is_started_by_minion: map.get("started_by_minion")?.as_bool()?,
         })
     }
@@ -128,22 +138,11 @@ fn decode(bytes: &[u8]) -> Option<Message> {
     })
 }
 
-/// The end of the subject of a start of a master: its id, and a random mark.
-pub type Origin = String;
-
-/// The id of the master with this origin.
-pub fn sender(origin: &str) -> Option<String> {
-    let (id, start) = origin.split_once('.')?;
-    let is_mark = !start.is_empty() && start.bytes().all(|b| b.is_ascii_hexdigit());
-    is_mark.then(|| text_of(id)).flatten()
-}
-
 /// Seals what this master tells.
 pub struct Teller {
     /// Its own.
-    pub origin: Origin,
-    key: Gcm,
-    mark: String,
+    pub origin: String,
+    seal: Seal,
     /// That of the last message.
     number: u64,
 }
@@ -151,11 +150,10 @@ pub struct Teller {
 impl Teller {
     /// Of the master `id`, for the bucket with this mark.
     pub fn new(secret: &ClusterSecret, id: &str, mark: &str) -> Teller {
-        let origin = format!("{}.{}", token(id), random_hex(8));
+        let origin = new_origin(id);
         Teller {
-            key: key(secret, &origin),
+            seal: Seal::new(secret, mark, PURPOSE, &origin),
             origin,
-            mark: mark.to_owned(),
             number: 0,
         }
     }
@@ -167,77 +165,53 @@ impl Teller {
         if pieces.len() > MOST_PIECES {
             return Err(bytes.len());
         }
-        let place = place(&self.mark, &self.origin);
         self.number += 1;
         let (number, count) = (self.number, pieces.len() as u16);
         let seal = |(n, piece): (usize, &&[u8])| {
             let places = [(n as u16).to_be_bytes(), count.to_be_bytes()].concat();
             let parts: [&[u8]; 3] = [&number.to_be_bytes(), &places, piece];
-            self.key.seal(&place, &parts.concat())
+            self.seal.seal(&parts.concat())
         };
         Ok(pieces.iter().enumerate().map(seal).collect())
     }
 }
 
-fn key(secret: &ClusterSecret, origin: &str) -> Gcm {
-    secret.seal(&format!("log {origin}"))
-}
-
-fn place(mark: &str, origin: &str) -> Vec<u8> {
-    format!("{mark}\0log\0{origin}").into_bytes()
-}
-
-/// What has come of one start of a master.
+/// The last message of one start of a master.
+#[derive(Default)]
 struct Heard {
-    key: Gcm,
-    /// The number of the last message that was complete.
-    done: u64,
-    /// The one that is not, and how many pieces it has.
+    /// Its number, and how many pieces it has.
     number: u64,
     count: usize,
+    /// Those that have come, until it is complete.
     pieces: Vec<u8>,
+    /// The number of the next one.
     next: usize,
-    /// When its last piece came.
-    at: Instant,
+    /// When the last one came.
+    at: Option<Instant>,
 }
 
 impl Heard {
-    fn new(key: Gcm) -> Heard {
-        Heard {
-            key,
-            done: 0,
-            number: 0,
-            count: 0,
-            pieces: Vec::new(),
-            next: 0,
-            at: Instant::now(),
-        }
-    }
-
     fn is_waiting(&self) -> bool {
-        !self.pieces.is_empty() && self.at.elapsed() < PATIENCE
+        !self.pieces.is_empty() && self.at.is_some_and(|at| at.elapsed() < PATIENCE)
     }
 
     /// Adds a piece; the message if it is complete.
     fn add(&mut self, number: u64, n: usize, count: usize, piece: &[u8]) -> Option<Vec<u8>> {
-        if number <= self.done || count > MOST_PIECES {
+        if count > MOST_PIECES {
             return None;
         }
-        if n == 0 {
+        if n == 0 && number > self.number {
             (self.number, self.count, self.next) = (number, count, 0);
             self.pieces.clear();
         }
         if (number, n, count) != (self.number, self.next, self.count) {
-            // Of another message: it is there again, or its beginning is missing.
+            // It is there again, or the beginning of its message is missing.
             return None;
         }
-        self.at = Instant::now();
+        self.at = Some(Instant::now());
         self.pieces.extend_from_slice(piece);
         self.next += 1;
-        (self.next == count).then(|| {
-            self.done = number;
-            std::mem::take(&mut self.pieces)
-        })
+        (self.next == count).then(|| std::mem::take(&mut self.pieces))
     }
 }
 
@@ -246,44 +220,23 @@ impl Heard {
 pub struct Foreign;
 
 /// Opens what others tell.
-pub struct Listener {
-    secret: ClusterSecret,
-    mark: String,
-    heard: HashMap<Origin, Heard>,
-}
+pub struct Listener(Peers<Heard>);
 
 impl Listener {
     /// For the bucket with this mark.
     pub fn new(secret: &ClusterSecret, mark: &str) -> Listener {
-        Listener {
-            secret: secret.clone(),
-            mark: mark.to_owned(),
-            heard: HashMap::new(),
-        }
+        Listener(Peers::new(secret, mark, PURPOSE))
     }
 
     /// Whether the rest of a message is still to come.
     pub fn is_between_pieces(&self) -> bool {
-        self.heard.values().any(Heard::is_waiting)
+        self.0.all().any(Heard::is_waiting)
     }
 
     /// Opens a piece; `None` until the message is complete.
     pub fn open(&mut self, origin: &str, sealed: &[u8]) -> Result<Option<Message>, Foreign> {
-        let place = place(&self.mark, origin);
-        let plain = match self.heard.get(origin) {
-            Some(heard) => heard.key.open(&place, sealed).map_err(|_| Foreign)?,
-            None => {
-                let key = key(&self.secret, origin);
-                let plain = key.open(&place, sealed).map_err(|_| Foreign)?;
-                // Only masters get here: nobody else can fill it.
-                if self.heard.len() >= MOST_STARTS {
-                    self.heard.retain(|_, heard| heard.is_waiting());
-                }
-                self.heard.insert(origin.to_owned(), Heard::new(key));
-                plain
-            }
-        };
-        let heard = self.heard.get_mut(origin).ok_or(Foreign)?;
+        let opened = self.0.open(origin, sealed, Heard::is_waiting);
+        let (heard, plain) = opened.ok_or(Foreign)?;
         let (header, piece) = plain.split_at_checked(HEADER).ok_or(Foreign)?;
         let (number, places) = header.split_first_chunk::<8>().ok_or(Foreign)?;
         let place = |at: usize| usize::from(u16::from_be_bytes([places[at], places[at + 1]]));
@@ -306,10 +259,11 @@ mod tests {
     fn message(length: usize) -> Message {
         let jid: Jid = "20261126000000000001".parse().unwrap();
         let mut record = JobRecord::of(jid);
-        record.load = Some(halite_wire::map! {"fun" => "test.ping"});
+        record.load = Some(pack(&halite_wire::map! {"fun" => "test.ping"}));
         record.minions = vec!["m1".into()];
         record.publication = vec![b"load".to_vec(), b"topic".to_vec()];
-        record.returns = vec![halite_wire::map! {"id" => "m1", "return" => "x".repeat(length)}];
+        let ret = halite_wire::map! {"id" => "m1", "return" => "x".repeat(length)};
+        record.returns = vec![pack(&ret)];
         Message {
             at: 7,
             records: vec![record],
@@ -319,7 +273,7 @@ mod tests {
     #[test]
     fn what_is_sealed_is_opened() {
         let mut teller = Teller::new(&secret(), "m.1", "mark");
-        assert_eq!(sender(&teller.origin), Some("m.1".to_owned()));
+        assert_eq!(crate::seal::sender(&teller.origin), Some("m.1".to_owned()));
         let mut listener = Listener::new(&secret(), "mark");
         for length in [10, 3 * PIECE] {
             let message = message(length);
@@ -344,18 +298,22 @@ mod tests {
         let mut message = message(1);
         let return_of = |id: &str, value: Value| halite_wire::map! {"id" => id, "return" => value};
         let nils = Value::Array(vec![Value::Nil; (1 << 18) - 10]);
-        message.records[0].returns = vec![
+        let returns = [
             return_of("deep", deep),
             return_of("wide", nils.clone()),
             return_of("wide2", nils),
         ];
+        message.records[0].returns = returns.iter().map(pack).collect();
         let mut teller = Teller::new(&secret(), "m1", "mark");
         let mut listener = Listener::new(&secret(), "mark");
         let mut opened = None;
         for piece in teller.seal(&message).unwrap() {
             opened = listener.open(&teller.origin, &piece).unwrap();
         }
-        assert_eq!(opened, Some(message));
+        let opened = opened.unwrap();
+        let read = opened.records[0].returns.iter().map(|one| unpack(one));
+        assert!(read.eq(returns.into_iter().map(Some)));
+        assert_eq!(opened, message);
     }
 
     #[test]
@@ -370,9 +328,6 @@ mod tests {
         let stranger = ClusterSecret::new(&"b".repeat(32), "c").unwrap();
         let mut listener = Listener::new(&stranger, "mark");
         assert_eq!(listener.open(&teller.origin, &sealed), Err(Foreign));
-        for wrong in ["", "m1", "m1.", ".ab", "m1.xy", "m=1.ab"] {
-            assert_eq!(sender(wrong), None, "{wrong}");
-        }
     }
 
     #[test]
@@ -404,6 +359,7 @@ mod tests {
         assert_eq!(open(&small), None);
         assert_eq!(open(&second[1]), None);
         assert_eq!(open(&first[1]), None);
+        assert_eq!(open(&first[0]), None);
         assert_eq!(open(&second[2]), None);
         assert_eq!(open(&first[2]), Some(message(2 * PIECE)));
         // Once more.

@@ -127,7 +127,7 @@ impl Link {
             options: LinkOptions::of_cluster(cluster, name),
             id: cluster.id.clone(),
             replicas: cluster.replicas,
-            keep: stream::age(cluster.keep),
+            keep: Duration::from_secs(cluster.keep),
             keep_bytes: i64::try_from(cluster.keep_bytes).unwrap_or(i64::MAX),
             bucket: format!("HALITE_{}_STATE", cluster.id),
             tell: Box::new(tell),

@@ -200,8 +200,3 @@ pub(super) async fn next(log: &mut Option<Log>) -> Result<LinkEvent, String> {
         None => pending().await,
     }
 }
-
-/// How long messages are kept, for the stream.
-pub(super) fn age(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}

@@ -4,10 +4,11 @@ use super::{Cluster, Membership};
 use crate::data::DataShare;
 use crate::events::EventShare;
 use crate::feed::News;
-use crate::jobs::record::{Foreign, Listener, Message, Teller, sender};
+use crate::jobs::record::{Foreign, Listener, Message, Teller};
 use crate::jobs::{Inbox, Outbox};
 use crate::link::{Cursor, Found, StreamKind};
 use crate::memory::StreamsMemory;
+use crate::seal::sender;
 use halite_config::MasterConfig;
 use halite_crypto::ClusterSecret;
 use halite_store::Stores;
@@ -30,12 +31,10 @@ pub(super) struct Streams {
     voice: Option<(Teller, Listener)>,
     is_following: bool,
     has_data: bool,
-    /// Whether the cursors were set anew since they were stored.
+    /// Whether a cursor has changed in memory since it was stored.
     is_cursor_new: bool,
     /// The last message about jobs that was taken.
     taken: u64,
-    /// The last one about data.
-    data_taken: u64,
     memory: StreamsMemory,
     file: PathBuf,
     /// When this process started, in Unix seconds.
@@ -58,7 +57,6 @@ impl Streams {
             has_data: false,
             is_cursor_new: false,
             taken: 0,
-            data_taken: 0,
             memory,
             file,
             started: unix_now(),
@@ -119,7 +117,6 @@ impl Streams {
         if !is_between {
             memory.jobs.sequence = memory.jobs.sequence.max(self.taken);
         }
-        memory.data.sequence = memory.data.sequence.max(self.data_taken);
         let is_new = std::mem::take(&mut self.is_cursor_new) || memory != self.memory;
         if memory.bucket.is_empty() || !is_new {
             return Ok(());
@@ -140,11 +137,11 @@ impl Cluster<'_> {
     pub(super) fn news(&mut self, news: News) {
         let outbox = &mut self.streams.outbox;
         match news {
-            News::Job { jid, is_late } => outbox.news(jid, is_late),
+            News::Job { jid, is_late } => outbox.news.add(jid, is_late),
             News::Published(at, parts) => outbox.published(at, parts),
             News::Data(bank, id) => self.streams.data.changed((bank, id)),
             News::Event(tag, payload) => self.streams.events.add(tag, payload),
-            News::Missed => outbox.look_again(),
+            News::Missed => outbox.news.look = true,
         }
     }
 
@@ -156,7 +153,6 @@ impl Cluster<'_> {
             if found.is_another || streams.memory.data.stream == 0 {
                 streams.data.begin(found.last, &self.stores)?;
             }
-            streams.data_taken = found.cursor.sequence;
             streams.memory.data = found.cursor;
             streams.has_data = true;
             return Ok(());
@@ -197,11 +193,12 @@ impl Cluster<'_> {
         sequence: u64,
     ) -> Result<(), ExitError> {
         let streams = &mut self.streams;
-        if sequence <= streams.data_taken {
+        if sequence <= streams.memory.data.sequence {
             return Ok(());
         }
         let is_ours = streams.data.take(tail, bytes, sequence, &self.stores)?;
-        streams.data_taken = sequence;
+        streams.memory.data.sequence = sequence;
+        streams.is_cursor_new = true;
         if !is_ours {
             self.stranger(&format!("the message {sequence} of data.{tail:.100}"));
         }

@@ -1,6 +1,7 @@
 //! Single steps, and random schedules of several masters over a model of the bucket.
 
 use super::*;
+use crate::random::Random;
 use std::collections::VecDeque;
 
 fn id(n: usize) -> MinionId {
@@ -403,21 +404,9 @@ impl Master {
     }
 }
 
-/// xorshift; a seed gives a schedule.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
-}
-
 fn play(seed: u64) {
     const IDS: u64 = 4;
-    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut random = Random::new(seed);
     let mut bucket = Bucket::default();
     let mut masters: Vec<Master> = (0..3).map(|_| Master::default()).collect();
     // The keys of minion 0 are only changed at master 0: nothing that others do may undo that.

@@ -4,28 +4,25 @@ use super::named;
 use super::sink::Sink;
 use halite_config::MasterConfig;
 use halite_master::events::PEER;
+use halite_master::job_news::{JobNews, LOOK, MARGIN};
 use halite_store::Stores;
 use halite_store::jobs::{JobStore, JobUpdate};
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value};
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Most jobs queued; beyond this the log is searched instead.
-const MOST_JOBS: usize = 50_000;
 /// Number of jobs whose position in the file is remembered; others are read from the start.
 const PLACES: usize = 20_000;
 /// Most returns and bytes in one write.
 const BATCH: usize = 1000;
 const BATCH_BYTES: u64 = 8 << 20;
-/// How often the log is searched even if no event was missed: an event that could not be fired goes unnoticed.
-const LOOK: Duration = Duration::from_secs(30);
 /// How often old rows are removed, unless the database does that itself.
 const SWEEP: Duration = Duration::from_secs(3600);
 /// Longest wait for something to copy: a stop is noticed, and what is late becomes due.
@@ -34,55 +31,29 @@ const ROUND: Duration = Duration::from_millis(200);
 const COLLECT: Duration = Duration::from_millis(50);
 /// How often the checkpoint is saved.
 const NOTE: Duration = Duration::from_secs(5);
-/// How far before the checkpoint a search starts: an event may come this much later than its record, and clocks
-/// are not exact.
-const MARGIN: Duration = Duration::from_secs(60);
-
-/// A run of a runner or wheel function is stored at most this much later than its event is fired.
-const LATE: Duration = Duration::from_secs(2);
-
-#[derive(Default)]
-struct Pending {
-    jobs: BTreeSet<Jid>,
-    /// To be read from that time on.
-    late: VecDeque<(Instant, Jid)>,
-    /// Something may have been missed: search the log.
-    look: bool,
-}
 
 /// Jobs with new data for one database.
 #[derive(Default)]
 pub struct JobQueue {
-    pending: Mutex<Pending>,
+    pending: Mutex<JobNews>,
     news: Condvar,
 }
 
 impl JobQueue {
-    fn lock(&self) -> MutexGuard<'_, Pending> {
+    fn lock(&self) -> MutexGuard<'_, JobNews> {
         // No panic can leave it half changed.
         self.pending.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Queues a job with new data; if `late`, with a short delay.
     pub fn add(&self, jid: &Jid, late: bool) {
-        let mut pending = self.lock();
-        if pending.jobs.len() + pending.late.len() >= MOST_JOBS {
-            pending.jobs.clear();
-            pending.late.clear();
-            pending.look = true;
-        }
-        if late {
-            pending.late.push_back((Instant::now() + LATE, jid.clone()));
-        } else {
-            pending.jobs.insert(jid.clone());
-        }
-        drop(pending);
+        self.lock().add(jid.clone(), late);
         self.news.notify_one();
     }
 
     /// Waits until there is something to copy; at most for [`ROUND`].
     fn wait(&self) {
-        let idle = |pending: &mut Pending| pending.jobs.is_empty() && !pending.look;
+        let idle = |pending: &mut JobNews| pending.jobs.is_empty() && !pending.look;
         let waited = self.news.wait_timeout_while(self.lock(), ROUND, idle);
         if waited.is_ok_and(|(_, timeout)| !timeout.timed_out()) {
             std::thread::sleep(COLLECT);
@@ -91,8 +62,7 @@ impl JobQueue {
 
     /// Number of queued jobs.
     pub fn len(&self) -> usize {
-        let pending = self.lock();
-        pending.jobs.len() + pending.late.len()
+        self.lock().len()
     }
 
     /// Searches the log next time, as events may have been missed.
@@ -100,17 +70,12 @@ impl JobQueue {
         self.lock().look = true;
     }
 
-    fn take(&self) -> Pending {
+    /// What is to be read now, and whether the log is to be searched.
+    fn take(&self) -> (BTreeSet<Jid>, bool) {
         let mut pending = self.lock();
-        let now = Instant::now();
-        let due = pending.late.partition_point(|(due, _)| *due <= now);
-        let late: Vec<Jid> = pending.late.drain(..due).map(|(_, jid)| jid).collect();
-        pending.jobs.extend(late);
-        Pending {
-            jobs: std::mem::take(&mut pending.jobs),
-            late: VecDeque::new(),
-            look: std::mem::take(&mut pending.look),
-        }
+        pending.take_late();
+        let jobs = std::mem::take(&mut pending.jobs);
+        (jobs, std::mem::take(&mut pending.look))
     }
 }
 
@@ -173,9 +138,8 @@ impl Copier {
             if self.looked.elapsed() >= LOOK {
                 self.queue.look_again();
             }
-            let pending = self.queue.take();
-            let again = pending.look;
-            match self.round(pending) {
+            let (jobs, again) = self.queue.take();
+            match self.round(jobs, again) {
                 Ok(true) => self.reached.advance(began, ending, &mut self.sink),
                 // Not everything was written; the next start finds the rest.
                 Ok(false) => return,
@@ -206,9 +170,8 @@ impl Copier {
     }
 
     /// Copies new data; returns whether all of it was written.
-    fn round(&mut self, pending: Pending) -> io::Result<bool> {
-        let mut jobs = pending.jobs;
-        if pending.look {
+    fn round(&mut self, mut jobs: BTreeSet<Jid>, look: bool) -> io::Result<bool> {
+        if look {
             self.looked = Instant::now();
             jobs.extend(self.log.changed_since(self.reached.search_from())?);
         }
@@ -322,6 +285,7 @@ impl Drop for Copier {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use halite_master::job_news::MOST_JOBS;
 
     #[test]
     fn the_point_survives() {
@@ -350,7 +314,7 @@ mod tests {
         for n in 0..MOST_JOBS as u32 + 1 {
             queue.add(&Jid::from_time(1_800_000_000, n), false);
         }
-        let pending = queue.take();
-        assert!(pending.look && pending.jobs.len() == 1);
+        let (jobs, look) = queue.take();
+        assert!(look && jobs.len() == 1);
     }
 }

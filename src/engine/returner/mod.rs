@@ -19,8 +19,8 @@ mod stock_files;
 use events::EventQueue;
 use halite_client::listen::listen;
 use halite_config::{JobCacheCompat, MasterConfig};
-use halite_ipc::Event;
-use halite_master::returns::news_of;
+use halite_ipc::{DROPPED, Event};
+use halite_master::job_news::news_of;
 use halite_master::roles::Roles;
 use halite_master::score::Score;
 use halite_sys::exit::ExitError;
@@ -34,8 +34,6 @@ use std::time::{Duration, Instant};
 
 /// How long a stopping role keeps writing.
 const LAST_WORDS: Duration = Duration::from_millis(1500);
-/// Tag of the event that a listener gets in place of events it was too slow for.
-const DROPPED: &str = "halite/bus/dropped";
 
 /// Runs the role until it is stopped.
 pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), ExitError> {

@@ -86,15 +86,11 @@ pub(crate) fn flush(worker: &Context, id: &MinionId) -> Result<Value, ExitError>
 }
 
 fn changed(worker: &Context, id: &MinionId, result: io::Result<bool>) -> Result<Value, ExitError> {
-    if result.is_ok() {
-        worker.stored("mine", id);
-    }
-    done(id, result)
-}
-
-fn done(id: &MinionId, result: io::Result<bool>) -> Result<Value, ExitError> {
     match result {
-        Ok(done) => Ok(done.into()),
+        Ok(done) => {
+            worker.stored("mine", id);
+            Ok(done.into())
+        }
         Err(e) if e.kind() == io::ErrorKind::InvalidInput => {
             log::warn!(minion:% = id; "the mine of {id} could not be changed: {e}");
             Ok(false.into())

@@ -3,7 +3,7 @@
 use super::BusOptions;
 use super::counters::{Counters, Listener, add};
 use crate::outbox::Outbox;
-use halite_ipc::Event;
+use halite_ipc::{DROPPED, Event};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use std::io::{self, Read};
@@ -187,7 +187,7 @@ impl Sink {
 /// The frame that a listener gets in place of `count` lost events.
 fn dropped_notice(count: u64, options: &BusOptions) -> Option<Arc<[u8]>> {
     let data = halite_wire::map! { "count" => count };
-    let mut event = Event::new("halite/bus/dropped", &data).ok()?;
+    let mut event = Event::new(DROPPED, &data).ok()?;
     event.restamp(options.stamp).ok()?;
     Some(event.frame(options.framing).into())
 }
