@@ -28,6 +28,8 @@ pub enum News {
     },
     /// A job was published: when, in Unix seconds, and what `publish_pull.ipc` got.
     Published(u64, Vec<Vec<u8>>),
+    /// Answers to returns of these jobs wait until the servers have them; the number of their group.
+    Returns(u64, Vec<Jid>),
     /// Data of a minion were stored.
     Data(Bank, MinionId),
     /// An event that the other masters are to hear of: tag and data.
@@ -87,7 +89,8 @@ pub fn start(
     Ok(())
 }
 
-/// What a worker tells: bank and id of data after an empty part or, after the time, the parts of a publication.
+/// What a worker tells. After an empty part, bank and id of data, or `returns`, the number of a group, and jobs; after the time,
+/// the parts of a publication.
 fn message(mut parts: Vec<Vec<u8>>) -> Option<News> {
     if parts.is_empty() {
         return None;
@@ -95,6 +98,14 @@ fn message(mut parts: Vec<Vec<u8>>) -> Option<News> {
     let first = parts.remove(0);
     if let Ok(at) = <[u8; 8]>::try_from(first.as_slice()) {
         return Some(News::Published(u64::from_be_bytes(at), parts));
+    }
+    if parts.first().is_some_and(|part| part == b"returns") {
+        let number = u64::from_be_bytes(parts.get(1)?.as_slice().try_into().ok()?);
+        let jid = |part: &Vec<u8>| std::str::from_utf8(part).ok()?.parse::<Jid>().ok();
+        return Some(News::Returns(
+            number,
+            parts.iter().skip(2).filter_map(jid).collect(),
+        ));
     }
     let text = |n: usize| std::str::from_utf8(parts.get(n)?).ok();
     Some(News::Data(Bank::named(text(0)?)?, text(1)?.parse().ok()?))

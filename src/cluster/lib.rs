@@ -22,13 +22,14 @@ pub mod sync;
 mod random;
 
 use halite_config::MasterConfig;
+use halite_master::roles::CLUSTER;
 use halite_master::roles::Roles;
 use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 
 /// Runs the role; `None` if it is another one.
 pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), ExitError>> {
-    let cluster = config.cluster().filter(|_| role == role::ROLE)?;
+    let cluster = config.cluster().filter(|_| role == CLUSTER)?;
     let stop = StopFlag::install().map_err(ExitError::from);
     Some(stop.and_then(|stop| role::run(config, &cluster, &Roles::inherited(), &stop)))
 }

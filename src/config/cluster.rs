@@ -7,6 +7,7 @@ use halite_wire::Value;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Longest file of a secret, in bytes.
 const LONGEST: u64 = 64 << 10;
@@ -38,6 +39,19 @@ pub struct ClusterConfig {
     pub keep: u64,
     /// `keep_bytes`: most bytes of it.
     pub keep_bytes: u64,
+    /// `patience`: how long the answer to a return waits until the servers have it.
+    pub patience: Duration,
+    /// `acknowledge`: what happens after that time.
+    pub acknowledge: Acknowledge,
+}
+
+/// What acknowledges a return that the servers do not have in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acknowledge {
+    /// `local`: that this master has it; the servers get it later.
+    Local,
+    /// `quorum`: nothing; the minion sends it again.
+    Quorum,
 }
 
 impl ClusterConfig {
@@ -77,12 +91,19 @@ const SETTINGS: &[(&str, SettingKind)] = &[
     ("replicas", SettingKind::Number(1, 5)),
     ("keep", SettingKind::Number(60, 30 * 86_400)),
     ("keep_bytes", SettingKind::Number(16 << 20, 1 << 40)),
+    ("patience", SettingKind::Number(0, 60)),
+    ("acknowledge", SettingKind::Word(&[LOCAL, QUORUM])),
 ];
 
 /// `keep`, as stock's job cache.
 const KEEP: u64 = 86_400;
 /// `keep_bytes`.
 const KEEP_BYTES: u64 = 1 << 30;
+/// `patience`: stock minions wait for 5 seconds at least.
+const PATIENCE: u64 = 2;
+/// Values of `acknowledge`.
+const LOCAL: &str = "local";
+const QUORUM: &str = "quorum";
 /// Where NATS servers are, unless `servers` says otherwise.
 const SERVER: &str = "localhost:4222";
 
@@ -111,6 +132,11 @@ impl MasterConfig {
             replicas: usize::try_from(number(given, "replicas", 3)).unwrap_or(1),
             keep: number(given, "keep", KEEP),
             keep_bytes: number(given, "keep_bytes", KEEP_BYTES),
+            patience: Duration::from_secs(number(given, "patience", PATIENCE)),
+            acknowledge: match given.str("acknowledge") {
+                Some(QUORUM) => Acknowledge::Quorum,
+                _ => Acknowledge::Local,
+            },
         })
     }
 
@@ -141,6 +167,10 @@ impl MasterConfig {
         if self.order_masters {
             let what = "false: masters of a cluster cannot have masters below them yet";
             return Err(checks.bad("order_masters", &true.into(), what));
+        }
+        if cluster.acknowledge == Acknowledge::Quorum && cluster.patience.is_zero() {
+            let what = "at least 1 with 'acknowledge: quorum'";
+            return Err(checks.bad("cluster:patience", &0.into(), what));
         }
         check("cluster", &self.cluster, SETTINGS, checks)
     }
@@ -189,6 +219,11 @@ mod tests {
             ("order_masters", true.into()),
             ("cluster", map! {"servers" => Vec::<Value>::new()}.into()),
             ("cluster", map! {"replicas" => 9}.into()),
+            ("cluster", map! {"acknowledge" => "both"}.into()),
+            (
+                "cluster",
+                map! {"acknowledge" => "quorum", "patience" => 0}.into(),
+            ),
         ] {
             let mut options = cluster();
             options.set(name, value);

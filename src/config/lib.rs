@@ -36,7 +36,7 @@ mod value;
 mod tests;
 
 pub use carry::{MigratedFile, migrate_file};
-pub use cluster::ClusterConfig;
+pub use cluster::{Acknowledge, ClusterConfig};
 pub use doc::{default_text, option_groups, options_markdown, sample_config};
 pub use error::ConfigError;
 pub use federation::{FEDERATION_OPTIONS, FederationConfig};

@@ -137,7 +137,9 @@ options! {
         cluster_secret: Option<String> = "null";
         /// How the masters reach each other, over NATS with JetStream: `servers` (`localhost:4222`), `user`, `password`, `tls`
         /// (false), `tls_ca`, `tls_cert`, `tls_key`, `replicas` (3, the number of servers that keep a copy), `keep` (86400, the
-        /// seconds for which they keep what masters tell each other about jobs), `keep_bytes` (1073741824, how many bytes of it).
+        /// seconds for which they keep what masters tell each other about jobs), `keep_bytes` (1073741824, how many bytes of it),
+        /// `patience` (2, seconds for which the answer to a return waits until they have it; 0: it does not wait), `acknowledge`
+        /// (`local`: after that time the master answers for itself; `quorum`: it does not, and the minion sends again).
         cluster: Map = "{}";
         /// Masters that the syndic on this host serves, all at the same time. If empty, the syndic does not start.
         syndic_master: Vec<String> = "[]";

@@ -11,6 +11,9 @@ use std::sync::Mutex;
 /// Environment variable with the descriptor on which a role reports that it serves.
 pub const READY_FD: &str = "HALITE_READY_FD";
 
+/// The role that takes part in a cluster of masters; also its name on `workers.ipc`.
+pub const CLUSTER: &str = "cluster";
+
 /// A row of the process table.
 pub struct RoleInfo {
     /// Role name, also the key in the supervisor.
@@ -87,10 +90,10 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         },
     },
     RoleInfo {
-        name: "cluster",
+        name: CLUSTER,
         title: "Cluster",
         binds: "cluster.ipc",
-        connects: "cluster:servers, publish_pull.ipc, master_event_pub.ipc, master_event_pull.ipc",
+        connects: "cluster:servers, workers.ipc, publish_pull.ipc, master_event_pub.ipc, master_event_pull.ipc",
         owns: "keys, jobs and the key of publications that the masters of a cluster have in common; where `cluster_id` is set",
         is_enabled: |config| config.cluster().is_some(),
         may: Privileges {

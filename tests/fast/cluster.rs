@@ -9,7 +9,7 @@ use serde_json::json;
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
-use testing::cluster::{Cluster, keys, kill_role, state};
+use testing::cluster::{Cluster, keys, kill_role, metric, state};
 use testing::{Master, Minion, wait_until};
 
 fn jobs(master: &Master) -> Arc<dyn JobStore> {
@@ -260,6 +260,47 @@ fn one_master_runs_the_schedule() {
     wait_until("the other one runs it", || {
         runs(&cluster.masters[other]) >= 2
     });
+}
+
+/// A return counts for its minion once the servers have it, or the master says so for itself after some time.
+#[test]
+fn a_return_is_acknowledged_when_the_servers_have_it() {
+    for acknowledge in ["local", "quorum"] {
+        let settings = format!("acknowledge: {acknowledge}");
+        let Some(cluster) = Cluster::start_with(&settings, "auto_accept: true") else {
+            return;
+        };
+        let mut minion = Minion::halite(&cluster.masters[0], "m1", "return_retry_timer: 1");
+        let [one, two] = &cluster.masters;
+        wait_until("it answers", || answers(one, "m1"));
+        let unsent = || {
+            let files = fs::read_dir(minion.home.cache().join("returns"));
+            files.map_or(0, Iterator::count)
+        };
+        wait_until("nothing waits", || unsent() == 0);
+        let late = || metric(one, "halite_returns_unconfirmed_total") > 0.0;
+        assert!(!late());
+        cluster.nats.pause();
+        let ran = one
+            .halite_cli()
+            .salt(&["m1", "test.echo", "here", "-v", "--here"]);
+        let jid = jid_of(&ran.ok().expect("its own minion runs it"));
+        let returns = |master: &Master| {
+            let job = jobs(master).get(&jid).unwrap();
+            job.map_or(0, |job| job.returns.len())
+        };
+        wait_until("it is not confirmed in time", late);
+        match acknowledge {
+            "local" => wait_until("the minion is done", || unsent() == 0),
+            _ => assert_eq!(unsent(), 1),
+        }
+        assert_eq!(returns(two), 0);
+        cluster.nats.resume();
+        wait_until("the other master has it", || returns(two) == 1);
+        wait_until("the minion is done", || unsent() == 0);
+        assert_eq!([returns(one), returns(two)], [1, 1]);
+        minion.must_live();
+    }
 }
 
 /// Whatever ends while minions work, all masters get what they return, and no minion runs a job twice.

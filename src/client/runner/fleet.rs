@@ -72,7 +72,7 @@ fn running_status(samples: &Samples) -> Map {
         "minions" => samples.by("halite_minions", "state"),
         "versions" => versions(samples),
         "gateways" => gateways(samples),
-        "cluster" => figures_of(samples, "cluster", &["member", "keys", "refused_total"]),
+        "cluster" => figures_of(samples, "cluster", &["member", "leader", "keys", "waiting", "refused_total"]),
         "workers" => samples.by("halite_workers", "state"),
         "queues" => queues,
         "oldest_request" => number(samples.one("halite_request_oldest_seconds")),

@@ -9,7 +9,7 @@ use halite_store::jobs::{JobStore, JobUpdate};
 use halite_sys::time::unix_now;
 use halite_wire::ids::Jid;
 use halite_wire::{Map, msgpack};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
@@ -24,6 +24,8 @@ const UNDER_WAY: usize = 64;
 const BYTES_UNDER_WAY: usize = 32 << 20;
 /// Most publications that wait.
 const MOST_PUBLICATIONS: usize = 1000;
+/// Most groups of answers that wait.
+const MOST_HOLDS: usize = 20_000;
 /// How long a job may wait for a connection, in seconds: an election among the servers takes up to 9.
 const TIMELY: u64 = 15;
 
@@ -43,6 +45,21 @@ struct Sent {
     bytes: usize,
 }
 
+/// Answers that wait for what the log had of some jobs when they were asked for.
+struct Hold {
+    number: u64,
+    /// Jobs to be read from the log.
+    unread: BTreeSet<Jid>,
+    /// Tickets of messages that have what was read.
+    messages: BTreeSet<u64>,
+}
+
+impl Hold {
+    fn is_over(&self) -> bool {
+        self.unread.is_empty() && self.messages.is_empty()
+    }
+}
+
 /// What is to be told, and what is under way.
 pub struct Outbox {
     jobs: Arc<dyn JobStore>,
@@ -55,6 +72,11 @@ pub struct Outbox {
     /// Bytes of what is under way.
     bytes: usize,
     ticket: u64,
+    holds: Vec<Hold>,
+    /// Numbers of groups of answers: the servers have what they acknowledge.
+    pub stored: Vec<u64>,
+    /// The same, but nobody knows when the servers will have it.
+    pub given_up: Vec<u64>,
     /// Everything in the log up to this time is told.
     reached: SystemTime,
     /// When the last search began.
@@ -77,6 +99,9 @@ impl Outbox {
             under_way: HashMap::new(),
             bytes: 0,
             ticket: 0,
+            holds: Vec::new(),
+            stored: Vec::new(),
+            given_up: Vec::new(),
             reached,
             began: reached,
             told: 0,
@@ -98,14 +123,63 @@ impl Outbox {
         }
     }
 
+    /// Answers wait for what the log has of these jobs; their number is in `stored` when the servers have it.
+    pub fn hold(&mut self, number: u64, jobs: Vec<Jid>) {
+        if self.holds.len() >= MOST_HOLDS {
+            return;
+        }
+        for jid in &jobs {
+            self.news.add(jid.clone(), false);
+        }
+        self.holds.push(Hold {
+            number,
+            unread: jobs.into_iter().collect(),
+            messages: BTreeSet::new(),
+        });
+    }
+
+    /// These jobs were read: what answers wait for is in messages that are under way.
+    fn have_read(&mut self, jobs: &BTreeSet<Jid>) {
+        if self.holds.iter().all(|hold| hold.unread.is_disjoint(jobs)) {
+            return;
+        }
+        let mut messages: HashMap<&Jid, Vec<u64>> = HashMap::new();
+        for (ticket, sent) in &self.under_way {
+            for (jid, _) in &sent.from {
+                messages.entry(jid).or_default().push(*ticket);
+            }
+        }
+        for hold in &mut self.holds {
+            for jid in jobs {
+                if hold.unread.remove(jid) {
+                    hold.messages
+                        .extend(messages.get(jid).into_iter().flatten());
+                }
+            }
+        }
+        self.end_holds();
+    }
+
+    fn end_holds(&mut self) {
+        let over = self.holds.extract_if(.., |hold| hold.is_over());
+        self.stored.extend(over.map(|hold| hold.number));
+    }
+
     /// How a message has ended.
     pub fn ended(&mut self, ticket: u64, is_told: bool) {
         let Some(sent) = self.under_way.remove(&ticket) else {
             return;
         };
         self.bytes -= sent.bytes;
+        for hold in &mut self.holds {
+            if hold.messages.remove(&ticket) && !is_told {
+                hold.unread
+                    .extend(sent.from.iter().map(|(jid, _)| jid.clone()));
+            }
+        }
         if is_told {
             self.told += 1;
+            self.end_holds();
             return;
         }
         self.publications.extend(sent.publication);
@@ -122,6 +196,8 @@ impl Outbox {
         tickets
             .into_iter()
             .for_each(|ticket| self.ended(ticket, false));
+        self.given_up
+            .extend(self.holds.drain(..).map(|hold| hold.number));
     }
 
     /// Number of jobs that wait, and of messages under way.
@@ -163,12 +239,13 @@ impl Outbox {
             self.began = began;
         }
         self.news.take_late();
-        let mut batch = Batch::default();
+        let (mut batch, mut read) = (Batch::default(), BTreeSet::new());
         while self.under_way.len() < UNDER_WAY
             && self.bytes < BYTES_UNDER_WAY
             && let Some(jid) = self.news.jobs.pop_first()
         {
             let from = self.places.get(&jid).copied().unwrap_or(0);
+            read.insert(jid.clone());
             let Some(update) = self.jobs.updates(&jid, from)? else {
                 continue;
             };
@@ -185,6 +262,7 @@ impl Outbox {
         if !batch.records.is_empty() {
             out.push(self.message(batch, None));
         }
+        self.have_read(&read);
         if self.backlog() == 0 {
             self.reached = self.began.max(self.reached);
         }
@@ -297,5 +375,103 @@ impl Batch {
         self.size += record.size();
         self.from.push((record.jid.clone(), from));
         self.records.push(record);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halite_config::MasterConfig;
+    use halite_wire::ids::MinionId;
+    use std::path::Path;
+
+    struct Fixture {
+        outbox: Outbox,
+        inbox: Inbox,
+        jobs: Arc<dyn JobStore>,
+        _dir: tempfile::TempDir,
+    }
+
+    fn fixture() -> Fixture {
+        let dir = tempfile::tempdir().unwrap();
+        let options = halite_wire::map! {"sock_dir" => dir.path().display().to_string()};
+        let config = MasterConfig::from_map(options, Path::new("/etc/halite")).unwrap();
+        let jobs = halite_store::memory::stores().jobs;
+        Fixture {
+            outbox: Outbox::new(jobs.clone(), SystemTime::now()),
+            inbox: Inbox::new(&config, jobs.clone()).unwrap(),
+            jobs,
+            _dir: dir,
+        }
+    }
+
+    fn jid(n: u32) -> Jid {
+        format!("2026112600000000{n:04}").parse().unwrap()
+    }
+
+    impl Fixture {
+        /// A return is stored; the answer to it has this number.
+        fn returned(&mut self, n: u32, id: &str, number: u64) {
+            let load = halite_wire::map! {"id" => id, "return" => true};
+            let id: MinionId = id.parse().unwrap();
+            self.jobs.save_return(&jid(n), &id, &load).unwrap();
+            self.outbox.hold(number, vec![jid(n)]);
+        }
+
+        fn tickets(&mut self) -> Vec<u64> {
+            let next = self.outbox.next(&mut self.inbox).unwrap();
+            next.into_iter().map(|(ticket, _)| ticket).collect()
+        }
+
+        fn stored(&mut self) -> Vec<u64> {
+            std::mem::take(&mut self.outbox.stored)
+        }
+    }
+
+    #[test]
+    fn answers_wait_until_what_they_acknowledge_is_told() {
+        let mut f = fixture();
+        f.returned(1, "a", 10);
+        let first = f.tickets();
+        f.returned(1, "b", 11);
+        let second = f.tickets();
+        assert_eq!((first.len(), second.len()), (1, 1));
+        assert!(f.stored().is_empty());
+        // The second is told first: it does not have what the first answer waits for.
+        f.outbox.ended(second[0], true);
+        assert!(f.stored().is_empty());
+        f.outbox.ended(first[0], true);
+        let mut stored = f.stored();
+        stored.sort_unstable();
+        assert_eq!(stored, [10, 11]);
+        // There is nothing more to be told.
+        f.outbox.hold(12, vec![jid(1)]);
+        assert!(f.tickets().is_empty());
+        assert_eq!(f.stored(), [12]);
+    }
+
+    #[test]
+    fn what_is_not_told_is_told_again_before_it_is_acknowledged() {
+        let mut f = fixture();
+        f.returned(1, "a", 10);
+        let first = f.tickets();
+        f.outbox.ended(first[0], false);
+        assert!(f.stored().is_empty());
+        let again = f.tickets();
+        assert_eq!(again.len(), 1);
+        f.outbox.ended(again[0], true);
+        assert_eq!(f.stored(), [10]);
+        // Without a connection nobody knows when it will be told.
+        f.returned(3, "a", 11);
+        f.tickets();
+        f.returned(3, "b", 12);
+        f.outbox.down();
+        assert!(f.stored().is_empty());
+        assert_eq!(f.outbox.given_up, [11, 12]);
+        let again = f.tickets();
+        again
+            .iter()
+            .for_each(|ticket| f.outbox.ended(*ticket, true));
+        assert!(f.stored().is_empty());
     }
 }

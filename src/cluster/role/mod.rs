@@ -2,7 +2,8 @@
 //!
 //! Owns what this master has in common with the others of its cluster: keys of minions, the key of publications, jobs and
 //! their returns, data of minions, events. Binds `cluster.ipc`, where workers tell of jobs and data. Connects to the NATS
-//! servers of `cluster:servers`, to the event bus, and to `publish_pull.ipc` with the jobs of others. Reads and writes the
+//! servers of `cluster:servers`, to the event bus, to `publish_pull.ipc` with the jobs of others, and to `workers.ipc`, where answers to returns
+//! wait for what the servers have. Reads and writes the
 //! files in `pki_dir`, the job cache, grains, pillars and mines, and the memory that the roles share.
 //!
 //! The files of each master stay what its other roles work with; this role keeps them the same everywhere. A change of keys
@@ -26,11 +27,11 @@ use crate::record::{
 };
 use crate::sync::{Act, KeySync, Put};
 use crossbeam_channel::Receiver;
-use halite_config::{ClusterConfig, MasterConfig};
+use halite_config::{Acknowledge, ClusterConfig, MasterConfig};
 use halite_crypto::noise::fingerprint;
 use halite_crypto::{ClusterSecret, KeyString, fill_random, random_hex};
 use halite_master::events::Bus;
-use halite_master::roles::{Roles, exit_if_oversized};
+use halite_master::roles::{CLUSTER, Roles, exit_if_oversized};
 use halite_master::score::Score;
 use halite_store::Stores;
 use halite_store::keys::{KeyState, event_act};
@@ -41,13 +42,12 @@ use halite_sys::log_limiter::LogLimiter;
 use halite_sys::shared::SharedSecret;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::unix_now;
+use halite_transport::sockets::{Context, Dealer};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Its name in the process table.
-pub const ROLE: &str = "cluster";
 /// How often the key files are looked at.
 const WATCH: Duration = Duration::from_millis(100);
 /// How often writes are repeated whose end is not known.
@@ -88,11 +88,11 @@ pub fn run(
     let name = format!("halite-{}", config.id);
     let mut role = Cluster::new(
         config,
-        &cluster.id,
+        cluster,
         secret,
         Link::open(cluster, &name, from_link)?,
     )?;
-    let mut score = Score::inherited(ROLE);
+    let mut score = Score::inherited(CLUSTER);
     roles.ready();
     while !stop.is_set() {
         role.turn(&events)?;
@@ -129,6 +129,9 @@ struct Cluster<'a> {
     sync: KeySync,
     streams: streams::Streams,
     lease: Lease,
+    /// To the request server, whose answers to returns wait.
+    requests: Dealer,
+    acknowledges: Acknowledge,
     membership: Membership,
     memory: Memory,
     memory_file: PathBuf,
@@ -161,10 +164,11 @@ struct Cluster<'a> {
 impl<'a> Cluster<'a> {
     fn new(
         config: &'a MasterConfig,
-        id: &'a str,
+        cluster: &'a ClusterConfig,
         secret: ClusterSecret,
         link: Link,
     ) -> Result<Cluster<'a>, ExitError> {
+        let requests = Dealer::connect(&Context::new(), &config.workers(), CLUSTER)?;
         let stores = Stores::open(config);
         let memory_file = memory::path(&config.cluster_dir());
         let memory = Memory::read(&memory_file)?.unwrap_or_default();
@@ -175,7 +179,9 @@ impl<'a> Cluster<'a> {
         }
         Ok(Cluster {
             config,
-            id,
+            id: &cluster.id,
+            requests,
+            acknowledges: cluster.acknowledge,
             sealer: Sealer::new(&secret),
             secret,
             link,
@@ -230,6 +236,7 @@ impl<'a> Cluster<'a> {
             }
         }
         self.tell()?;
+        self.acknowledge();
         self.lead();
         if self.looked.is_none_or(|at| at.elapsed() >= WATCH) {
             self.looked = Some(Instant::now());

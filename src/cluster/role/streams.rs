@@ -9,7 +9,7 @@ use crate::jobs::{Inbox, Outbox};
 use crate::link::{Cursor, Found, StreamKind};
 use crate::memory::StreamsMemory;
 use crate::seal::sender;
-use halite_config::MasterConfig;
+use halite_config::{Acknowledge, MasterConfig};
 use halite_crypto::ClusterSecret;
 use halite_store::Stores;
 use halite_sys::exit::ExitError;
@@ -139,6 +139,8 @@ impl Cluster<'_> {
         match news {
             News::Job { jid, is_late } => outbox.news.add(jid, is_late),
             News::Published(at, parts) => outbox.published(at, parts),
+            News::Returns(number, jobs) if self.streams.is_following => outbox.hold(number, jobs),
+            News::Returns(number, _) => outbox.given_up.push(number),
             News::Data(bank, id) => self.streams.data.changed((bank, id)),
             News::Event(tag, payload) => self.streams.events.add(tag, payload),
             News::Missed => outbox.news.look = true,
@@ -261,6 +263,20 @@ impl Cluster<'_> {
     fn is_past(&self, at: u64) -> bool {
         let keep = self.config.keep_jobs_seconds;
         keep > 0 && at.saturating_add(keep) < unix_now()
+    }
+
+    /// Tells the request server which answers to returns can be given.
+    pub(super) fn acknowledge(&mut self) {
+        let outbox = &mut self.streams.outbox;
+        let mut numbers = std::mem::take(&mut outbox.stored);
+        let given_up = std::mem::take(&mut outbox.given_up);
+        if self.acknowledges == Acknowledge::Local {
+            numbers.extend(given_up);
+        }
+        for number in numbers {
+            // Without it they wait until their time is over.
+            let _ = self.requests.try_send(&[b"A", &number.to_be_bytes()[..]]);
+        }
     }
 
     /// Tells the others what is new.

@@ -158,6 +158,8 @@ fn requests(text: &mut Text, r: &Map) {
         ("halite_requests_late_total", Counter, "Requests that missed their deadline.", "expired"),
         ("halite_requests_retried_total", Counter, "Requests given to a second worker because the first exited.", "retried"),
         ("halite_replies_undelivered_total", Counter, "Replies not delivered because the peer was gone or did not read.", "undelivered"),
+        ("halite_returns_held", Gauge, "Returns whose answers wait until the cluster has them.", "held"),
+        ("halite_returns_unconfirmed_total", Counter, "Returns that the cluster did not have in time.", "unconfirmed"),
         ("halite_requests_malformed_total", Counter, "Messages that were not valid requests.", "ignored"),
     ];
     for (name, kind, help, field) in single {

@@ -129,8 +129,8 @@ pub struct Dispatcher<P> {
 }
 
 impl<P> Dispatcher<P> {
-    /// Creates a dispatcher with one pool per given number of workers.
-    pub fn new(limits: Limits, pools: &[usize]) -> Self {
+    /// Creates a dispatcher with one pool per given number of workers. Numbers of groups begin after `first`.
+    pub fn new(limits: Limits, pools: &[usize], first: u64) -> Self {
         Dispatcher {
             limits,
             pools: pools
@@ -147,7 +147,7 @@ impl<P> Dispatcher<P> {
                 .collect(),
             workers: HashMap::new(),
             running: HashMap::new(),
-            next: 0,
+            next: first,
             counters: Counters::default(),
         }
     }

@@ -6,7 +6,7 @@ fn dispatcher(workers: usize) -> (Dispatcher<u32>, Instant) {
         deadline: Duration::from_secs(60),
         sign_in: Some(Duration::from_secs(5)),
     };
-    let mut d = Dispatcher::new(limits, &[workers]);
+    let mut d = Dispatcher::new(limits, &[workers], 0);
     for w in 0..workers {
         d.ready(0, format!("w{w}").as_bytes(), 100 + w as u32);
     }
@@ -181,7 +181,7 @@ fn returning(count: usize) -> (Dispatcher<u32>, Instant) {
         deadline: Duration::from_secs(60),
         sign_in: Some(Duration::from_secs(5)),
     };
-    let mut d = Dispatcher::new(limits, &[count]);
+    let mut d = Dispatcher::new(limits, &[count], 0);
     for w in 0..count {
         d.ready(0, format!("w{w}").as_bytes(), 100 + w as u32);
     }

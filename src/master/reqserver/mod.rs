@@ -11,21 +11,25 @@
 //! Frames to a worker: sequence number (8 bytes), then origin and body of each request; the origin is the number of the
 //! transport (1 byte, its place in `MasterConfig::ports`) and the peer's address. Frames from a
 //! worker: `R`, pid (4 bytes) when it is idle; `D`, sequence number, a byte for each request (1 if its sender
-//! was authenticated), then a reply for each. An empty reply is not forwarded, so that the peer tries again.
+//! was authenticated), then a reply for each; `H`, the same, for replies that wait until the cluster has what they
+//! acknowledge. From the role `cluster`: `A`, the sequence number of such a group. An empty reply is not forwarded, so that the
+//! peer tries again.
 
+mod held;
 mod pools;
 mod replays;
 
 use super::auth_limit::AuthLimit;
 use super::commands::{Class, Command};
 use super::dispatch::{Dispatcher, GATHER, Limits, MOST_AT_ONCE};
-use super::roles::{Memory, MemoryWatch, Roles};
+use super::roles::{CLUSTER, Memory, MemoryWatch, Roles};
 use super::score::Score;
+use held::HeldAnswers;
 use replays::ReplayGuard;
 
 pub(crate) use pools::Pools;
 
-use halite_config::MasterConfig;
+use halite_config::{Acknowledge, MasterConfig};
 use halite_crypto::{CipherKind, SessionCipher};
 use halite_store::Stores;
 use halite_store::sessions::SessionStore;
@@ -34,6 +38,7 @@ use halite_sys::log_limiter::LogLimiter;
 use halite_sys::memory::{keep_freed, trim_memory};
 use halite_sys::process::raise_open_files;
 use halite_sys::signals::StopFlag;
+use halite_sys::time::unix_now;
 use halite_transport::front::{
     Incoming, Pressure, Received, RequestCodec, RequestFront, RequestOptions, RequestServer, Tcp,
     Ws, Zmtp,
@@ -107,11 +112,12 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         if stop.is_set() && draining.is_none() {
             draining = Some(Instant::now() + DRAIN);
         }
-        if draining.is_some_and(|end| server.dispatcher.pending() == 0 || Instant::now() > end) {
+        if draining.is_some_and(|end| server.pending() == 0 || Instant::now() > end) {
             break;
         }
         server.turn(draining.is_none())?;
     }
+    server.answer_held(Instant::now() + DRAIN + server.patience);
     log::info!("request server: {:?}", server.dispatcher.counters);
     Ok(())
 }
@@ -172,6 +178,9 @@ fn most_connections(config: &MasterConfig) -> Result<usize, ExitError> {
     Ok(usize::try_from(files - own).unwrap_or(usize::MAX))
 }
 
+/// A request, whether its sender was authenticated, and the reply.
+type RequestReply = (Request, bool, Message);
+
 struct Server {
     /// In the order of `MasterConfig::ports`.
     fronts: Vec<Box<dyn RequestFront>>,
@@ -181,12 +190,17 @@ struct Server {
     pools: Pools,
     sessions: Sessions,
     seen: ReplayGuard,
+    held: HeldAnswers<RequestReply>,
+    patience: Duration,
+    acknowledge: Acknowledge,
     last_tick: Instant,
     memory: MemoryWatch,
     last_look: Instant,
     reported: u64,
     ignored: u64,
     replays: u64,
+    /// Returns that the cluster did not have in time.
+    unconfirmed: u64,
     /// Replies not delivered because the peer was gone or did not read.
     undelivered: u64,
     unanswered: LogLimiter,
@@ -204,10 +218,17 @@ impl Server {
             sign_in: (config.auth_queue_timeout > 0)
                 .then(|| Duration::from_secs(config.auth_queue_timeout)),
         };
+        let cluster = config.cluster();
+        let patience = cluster.as_ref().map_or(Duration::ZERO, |c| c.patience);
+        // Numbers of an earlier start must not come again: the cluster may still acknowledge one.
+        let first = unix_now() << 32;
         Server {
             fronts,
             back,
-            dispatcher: Dispatcher::new(limits, &pools.sizes()),
+            held: HeldAnswers::new(patience),
+            patience,
+            acknowledge: cluster.map_or(Acknowledge::Local, |c| c.acknowledge),
+            dispatcher: Dispatcher::new(limits, &pools.sizes(), first),
             auth_limit: AuthLimit::new(config.auth_rate_limit, config.auth_rate_burst),
             pools,
             sessions: Sessions::new(config),
@@ -218,6 +239,7 @@ impl Server {
             reported: 0,
             ignored: 0,
             replays: 0,
+            unconfirmed: 0,
             undelivered: 0,
             unanswered: LogLimiter::default(),
             late: LogLimiter::default(),
@@ -400,27 +422,60 @@ impl Server {
         };
         match parts.as_slice() {
             [name, kind, pid] if &**kind == b"R" => self.worker_ready(name, pid),
+            [name, kind, seq] if &**kind == b"A" && &**name == CLUSTER.as_bytes() => {
+                if let Some(seq) = number(seq) {
+                    let answers = self.held.stored(seq);
+                    self.send_all(answers);
+                }
+            }
             [name, kind, seq, proven, replies @ ..]
-                if &**kind == b"D" && proven.len() == replies.len() =>
+                if matches!(&**kind, b"D" | b"H") && proven.len() == replies.len() =>
             {
-                let Ok(seq) = <[u8; 8]>::try_from(&**seq) else {
+                let Some(seq) = number(seq) else {
                     return Ok(true);
                 };
-                let seq = u64::from_be_bytes(seq);
-                let done = self
-                    .dispatcher
-                    .done(Instant::now(), name, seq, replies.len());
-                let proven = proven.to_vec();
-                for ((request, proven), reply) in done.into_iter().zip(proven).zip(parts.drain(4..))
-                {
-                    let Some(request) = request else { continue };
-                    self.seen.end(request.seal, proven == 1);
-                    self.answer(request.port(), &request.from, reply);
-                }
+                let now = Instant::now();
+                let done = self.dispatcher.done(now, name, seq, replies.len());
+                let (waits, proven) = (&**kind == b"H", proven.to_vec());
+                let done = done.into_iter().zip(proven).zip(parts.drain(4..));
+                let answers = done.filter_map(|((request, proven), reply)| {
+                    request.map(|request| (request, proven == 1, reply))
+                });
+                let answers: Vec<RequestReply> = answers.collect();
+                let ready = match waits {
+                    true => self.held.hold(seq, answers, now),
+                    false => Some(answers),
+                };
+                self.send_all(ready.unwrap_or_default());
             }
             _ => self.ignored += 1,
         }
         Ok(true)
+    }
+
+    fn send_all(&mut self, answers: Vec<RequestReply>) {
+        for (request, is_proven, reply) in answers {
+            self.seen.end(request.seal, is_proven);
+            self.answer(request.port(), &request.from, reply);
+        }
+    }
+
+    /// The cluster does not have in time what these answers acknowledge.
+    fn answer_held(&mut self, now: Instant) {
+        let answers = self.held.expired(now);
+        self.unconfirmed += answers.len() as u64;
+        match self.acknowledge {
+            Acknowledge::Local => self.send_all(answers),
+            Acknowledge::Quorum => {
+                for (request, ..) in answers {
+                    self.seen.end(request.seal, false);
+                }
+            }
+        }
+    }
+
+    fn pending(&self) -> usize {
+        self.dispatcher.pending() + self.held.len()
     }
 
     fn worker_ready(&mut self, name: &[u8], pid: &[u8]) {
@@ -480,6 +535,7 @@ impl Server {
             return Ok(());
         }
         self.last_tick = now;
+        self.answer_held(now);
         for request in self.dispatcher.expire(now) {
             if let Some(n) = self.late.tick(now) {
                 let peer = request.peer();
@@ -515,13 +571,17 @@ impl Server {
                 "refused" => counters.refused, "expired" => counters.expired,
                 "retried" => counters.retried, "replays" => self.replays,
                 "limited" => self.auth_limit.turned_away(), "outwaited" => counters.outwaited,
-                "ignored" => self.ignored, "undelivered" => self.undelivered,
+                "held" => self.held.len(), "unconfirmed" => self.unconfirmed, "ignored" => self.ignored, "undelivered" => self.undelivered,
                 "workers" => workers, "idle" => idle,
                 "latency" => counters.latencies.to_value(),
             }
         });
         Ok(())
     }
+}
+
+fn number(bytes: &[u8]) -> Option<u64> {
+    bytes.try_into().map(u64::from_be_bytes).ok()
 }
 
 /// First 8 bytes of the authentication code, which is at the end of a load.

@@ -9,6 +9,7 @@ use crate::returns;
 use halite_store::jobs::{JobStore, Returned};
 use halite_wire::Map;
 use halite_wire::ids::{Jid, MinionId};
+use std::collections::BTreeSet;
 
 /// Results of the current requests so far.
 #[derive(Default)]
@@ -18,6 +19,8 @@ pub(crate) struct Batch {
     happened: Vec<Pending>,
     /// Requests whose returns could not be stored.
     unkept: Vec<usize>,
+    /// Jobs whose returns were stored.
+    stored: BTreeSet<Jid>,
 }
 
 enum Pending {
@@ -75,6 +78,11 @@ impl Batch {
         std::mem::take(&mut self.unkept)
     }
 
+    /// Jobs whose returns were stored, since the last call.
+    pub fn take_stored(&mut self) -> BTreeSet<Jid> {
+        std::mem::take(&mut self.stored)
+    }
+
     /// Stores the returns and fires the events. If a return cannot be stored because of its content, its event is
     /// fired all the same. If it cannot be stored for other reasons, such as a full disk, no event is fired, and
     /// its request is not answered, so that the minion sends it again.
@@ -129,6 +137,9 @@ impl Batch {
                 continue;
             }
             events.push((returns::tag(&jid, &id), load));
+            if keep != ReturnStorage::No {
+                self.stored.insert(jid);
+            }
         }
         bus.fire_all(events);
     }

@@ -6,7 +6,7 @@ use crate::access::Access;
 use crate::events::Bus;
 use crate::functions::FunctionHooks;
 use crate::score;
-use halite_config::{MasterConfig, Ports};
+use halite_config::{Acknowledge, MasterConfig, Ports};
 use halite_crypto::noise::{Signer, StaticKey, fingerprint, statement};
 use halite_crypto::{CipherKind, KeyString, PrivateKey, PublicKey, SessionCipher, Signing};
 use halite_render::pillar::PillarCompiler;
@@ -21,15 +21,25 @@ use halite_sys::time::unix_now;
 use halite_transport::sockets::{self, Push, PushOptions};
 use halite_wire::Transport;
 use halite_wire::ids::{Jid, JidClock, MinionId};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::process::Child;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
 
 /// Most cached peers; when full, the cache is cleared.
 const PEERS_HELD: usize = 50_000;
+
+/// How long it is remembered whether this master is connected to its cluster.
+const STANDING: Duration = Duration::from_millis(250);
+
+/// How answers to returns wait for the cluster.
+struct WaitingAnswers {
+    acknowledge: Acknowledge,
+    /// Whether this master was connected to it, and when that was asked.
+    standing: Option<(bool, Instant)>,
+}
 
 /// Stores, keys and sockets of one worker.
 pub(crate) struct Context {
@@ -50,6 +60,8 @@ pub(crate) struct Context {
     pub publish: Push,
     /// To the role that tells the other masters of a cluster about jobs.
     pub cluster: Option<Push>,
+    /// In a cluster: whether answers to returns wait for it.
+    waiting: Option<WaitingAnswers>,
     /// In a cluster: the counters of all roles.
     board: Option<Scoreboard>,
     pub jids: JidClock,
@@ -213,6 +225,13 @@ impl Context {
                 .as_ref()
                 .and_then(|_| Scoreboard::inherited().ok())
                 .map(|(board, _)| board),
+            waiting: config
+                .cluster()
+                .filter(|c| !c.patience.is_zero())
+                .map(|c| WaitingAnswers {
+                    acknowledge: c.acknowledge,
+                    standing: None,
+                }),
             cluster,
             config,
         })
@@ -225,6 +244,38 @@ impl Context {
             && let Err(e) = cluster.send(&parts)
         {
             log::error!(minion:% = id; "data of {id} do not reach the other masters of the cluster: {e}");
+        }
+    }
+
+    /// Whether answers to returns of these jobs wait until the servers of the cluster have them.
+    pub fn waits_for_cluster(&mut self, stored: &BTreeSet<Jid>) -> bool {
+        let Some(waiting) = self.waiting.as_mut().filter(|_| !stored.is_empty()) else {
+            return false;
+        };
+        if waiting.acknowledge == Acknowledge::Quorum {
+            return true;
+        }
+        // Without a connection nobody waits for what cannot come.
+        let now = Instant::now();
+        let is_known = |at: Instant| now.saturating_duration_since(at) < STANDING;
+        if let Some((is_member, _)) = waiting.standing.filter(|(_, at)| is_known(*at)) {
+            return is_member;
+        }
+        let is_member = self.is_member();
+        if let Some(waiting) = &mut self.waiting {
+            waiting.standing = Some((is_member, now));
+        }
+        is_member
+    }
+
+    /// Asks for the acknowledgement of a group of requests whose answers wait: `seq`, and the jobs with returns.
+    pub fn ask_cluster(&self, seq: &[u8], stored: &BTreeSet<Jid>) {
+        let mut parts = vec!["".as_bytes(), b"returns", seq];
+        parts.extend(stored.iter().map(|jid| jid.as_str().as_bytes()));
+        if let Some(cluster) = &self.cluster
+            && let Err(e) = cluster.send(&parts)
+        {
+            log::debug!("answers to returns wait longer: {e}");
         }
     }
 

@@ -133,7 +133,12 @@ pub fn run(
         let done = handle_all(&mut worker, &watchdog, requests);
         worker.stats.requests += done.answers.len() as u64;
         worker.stats.busy += began.elapsed();
-        reply(&socket, seq, done.answers)?;
+        let stored = worker.batch.take_stored();
+        let waits = worker.waits_for_cluster(&stored);
+        reply(&socket, waits, seq, done.answers)?;
+        if waits {
+            worker.ask_cluster(seq, &stored);
+        }
         if let Some(peer) = done.panicked {
             return Err(ExitError::new(
                 EXIT_PANIC,
@@ -144,11 +149,17 @@ pub fn run(
     Ok(())
 }
 
-/// Sends the answers to the requests of `seq` to the request server.
-fn reply(socket: &Dealer, seq: &[u8], answers: Vec<RequestAnswer>) -> sockets::Result<()> {
+/// Sends the answers to the requests of `seq` to the request server, to be given at once or when the cluster has what they acknowledge.
+fn reply(
+    socket: &Dealer,
+    waits: bool,
+    seq: &[u8],
+    answers: Vec<RequestAnswer>,
+) -> sockets::Result<()> {
+    let kind: &[u8] = if waits { b"H" } else { b"D" };
     let proven: Vec<u8> = answers.iter().map(|a| u8::from(a.proven)).collect();
     let bodies = answers.into_iter().map(|answer| answer.bytes);
-    socket.send_moved(&[b"D", seq, &proven], bodies)
+    socket.send_moved(&[kind, seq, &proven], bodies)
 }
 
 /// Results of a group of requests.

@@ -8,6 +8,8 @@ use halite::store::keys::{KeyState, KeyStore};
 use halite::sys::procs;
 use nix::sys::signal::Signal;
 use std::fs;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 /// The cluster; the masters end before the server.
@@ -21,10 +23,15 @@ pub struct Cluster {
 impl Cluster {
     /// Starts it, with further lines for the masters. `None`, with a message, if there is no `nats-server`.
     pub fn start(more: &str) -> Option<Cluster> {
+        Cluster::start_with("", more)
+    }
+
+    /// The same, with further settings of the option `cluster`.
+    pub fn start_with(settings: &str, more: &str) -> Option<Cluster> {
         let nats = NatsServer::start(&["--jetstream", "--store_dir", "jetstream"])?;
         let lines = format!(
             "cluster_id: test\ncluster_secret: 0123456789abcdef0123456789abcdef\n\
-             cluster: {{servers: ['{}'], replicas: 1}}\ngather_job_timeout: 1\n{more}",
+             cluster: {{servers: ['{}'], replicas: 1, {settings}}}\ngather_job_timeout: 1\n{more}",
             nats.address()
         );
         let first = Master::halite(&format!("id: one\n{lines}"));
@@ -105,6 +112,19 @@ pub fn state(master: &Master, id: &str) -> Option<KeyState> {
     let id = id.parse().expect("an id");
     let found = keys(master).state(&id).expect("keys can be read");
     found.map(|(state, _)| state)
+}
+
+/// A figure of a master's metrics; 0 if it does not have it.
+pub fn metric(master: &Master, name: &str) -> f64 {
+    let socket = master.home.sockets().join("master_status.ipc");
+    let mut text = String::new();
+    let read = UnixStream::connect(socket).and_then(|mut s| s.read_to_string(&mut text));
+    let line = read.ok().and_then(|_| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+    });
+    line.and_then(|value| value.trim().parse().ok())
+        .unwrap_or(0.0)
 }
 
 /// Ends a role of a master with SIGKILL; it is started anew.

@@ -86,6 +86,20 @@ impl NatsServer {
         }
     }
 
+    /// Stops it as a machine that hangs: what is sent to it waits.
+    pub fn pause(&self) {
+        self.signal(nix::sys::signal::Signal::SIGSTOP);
+    }
+
+    /// Lets it go on after [`NatsServer::pause`].
+    pub fn resume(&self) {
+        self.signal(nix::sys::signal::Signal::SIGCONT);
+    }
+
+    fn signal(&self, signal: nix::sys::signal::Signal) {
+        self.process.as_ref().expect("it runs").signal(signal);
+    }
+
     /// Kills it, removes all that it has stored below its directory, and starts it again.
     pub fn lose_data(&mut self) {
         self.kill();
