@@ -13,7 +13,10 @@ pub(super) const GATEWAYS: &[Gateway] = &[
     halite_sysinspect::gateway::GATEWAY,
 ];
 
-/// Registers the runner functions of gateways in this process.
+/// Registers the runner functions of gateways, and of clusters, in this process.
 pub(super) fn register_runners() {
-    runner::add(GATEWAYS.iter().map(|gateway| gateway.runners).collect());
+    let tables = GATEWAYS.iter().map(|gateway| gateway.runners);
+    #[cfg(feature = "gateways")]
+    let tables = tables.chain([halite_cluster::runners::FUNCTIONS]);
+    runner::add(tables.collect());
 }

@@ -36,6 +36,10 @@ pub enum News {
     Event(String, Vec<u8>),
     /// Events may have been missed.
     Missed,
+    /// The operator asks to compare jobs: of that many hours, or all.
+    Resync(Option<u64>),
+    /// The operator asks to send minions away.
+    Drain,
 }
 
 /// Starts the threads that hear, and pass it to `tell`; they end with the process. Binds `cluster.ipc`.
@@ -89,7 +93,7 @@ pub fn start(
     Ok(())
 }
 
-/// What a worker tells. After an empty part, bank and id of data, or `returns`, the number of a group, and jobs; after the time,
+/// What a worker or a runner tells. After an empty part, bank and id of data, or `returns`, the number of a group, and jobs, or what an operator asks; after the time,
 /// the parts of a publication.
 fn message(mut parts: Vec<Vec<u8>>) -> Option<News> {
     if parts.is_empty() {
@@ -106,6 +110,14 @@ fn message(mut parts: Vec<Vec<u8>>) -> Option<News> {
             number,
             parts.iter().skip(2).filter_map(jid).collect(),
         ));
+    }
+    match parts.first().map(Vec::as_slice) {
+        Some(b"drain") => return Some(News::Drain),
+        Some(b"resync") => {
+            let hours = u64::from_be_bytes(parts.get(1)?.as_slice().try_into().ok()?);
+            return Some(News::Resync(Some(hours).filter(|hours| *hours > 0)));
+        }
+        _ => {}
     }
     let text = |n: usize| std::str::from_utf8(parts.get(n)?).ok();
     Some(News::Data(Bank::named(text(0)?)?, text(1)?.parse().ok()?))

@@ -33,6 +33,7 @@ pub struct Lease {
     /// What waits for its answer, and when it was sent.
     pending: Option<(Lead, Instant)>,
     renewed: Option<Instant>,
+    has_resigned: bool,
 }
 
 impl Lease {
@@ -44,6 +45,7 @@ impl Lease {
             number: 0,
             pending: None,
             renewed: None,
+            has_resigned: false,
         }
     }
 
@@ -75,11 +77,14 @@ impl Lease {
 
     /// What is to be written now, and the revision that it replaces. To be called as a member only.
     pub fn due(&mut self, now: Instant) -> Option<(Lead, u64)> {
-        if self.pending.is_some() {
+        if self.pending.is_some() || self.has_resigned {
             return None;
         }
         let is_due = match &self.seen {
             None => true,
+            Some(Seen {
+                lead: Some(lead), ..
+            }) if lead.holder.is_empty() => true,
             Some(Seen {
                 lead: Some(lead), ..
             }) if lead.holder == self.own => {
@@ -98,6 +103,22 @@ impl Lease {
         })
     }
 
+    /// Leads no more, and never again. What is to be written so that another one need not wait, and the revision that it
+    /// replaces; `None` if this process does not lead.
+    pub fn resign(&mut self, now: Instant) -> Option<(Lead, u64)> {
+        let was_leader = self.is_leader(now);
+        self.has_resigned = true;
+        self.renewed = None;
+        let revision = self.seen.as_ref().map(|seen| seen.revision)?;
+        was_leader.then(|| {
+            let lead = Lead {
+                holder: String::new(),
+                number: self.number + 1,
+            };
+            (lead, revision)
+        })
+    }
+
     /// How a write has ended.
     pub fn ended(&mut self, how: Put) {
         let Some((lead, sent)) = self.pending.take() else {
@@ -110,7 +131,7 @@ impl Lease {
                 .is_none_or(|seen| revision >= seen.revision)
         {
             self.number = self.number.max(lead.number);
-            self.renewed = Some(sent);
+            self.renewed = Some(sent).filter(|_| !self.has_resigned);
             self.seen = Some(Seen {
                 lead: Some(lead),
                 revision,
@@ -172,6 +193,23 @@ mod tests {
                     if let Some(how) = master.answer.take() {
                         master.lease.ended(how);
                     }
+                }
+                9 if master.is_up && random.below(4) == 0 => {
+                    // It stops, and another process starts.
+                    let present = bucket.as_ref().map_or(0, |(_, revision)| *revision);
+                    if let Some((lead, revision)) = master.lease.resign(now)
+                        && revision == present
+                        && random.below(3) > 0
+                    {
+                        written = Some((lead, present + 1));
+                    }
+                    assert!(master.lease.due(now).is_none());
+                    *master = Master {
+                        lease: Lease::new(format!("{n} {step}")),
+                        is_up: false,
+                        watch: Vec::new(),
+                        answer: None,
+                    };
                 }
                 8 => {
                     master.is_up = false;
@@ -240,5 +278,10 @@ mod tests {
         assert_eq!((taken.holder.as_str(), revision), ("two", 6));
         two.ended(Put::Done(7));
         assert!(two.is_leader(at(16)));
+        // Who goes makes room at once.
+        let (free, revision) = two.resign(at(16)).unwrap();
+        assert!(!two.is_leader(at(16)) && two.due(at(18)).is_none());
+        assert_eq!(revision, 7);
+        assert!(one.entry(Some(free), 8, at(16)) && one.due(at(16)).is_some());
     }
 }

@@ -12,9 +12,13 @@ pub mod jobs;
 pub mod key_files;
 pub mod lease;
 pub mod link;
+pub mod members;
 pub mod memory;
+pub mod pieces;
 pub mod record;
+pub mod resync;
 pub mod role;
+pub mod runners;
 pub mod seal;
 pub mod sync;
 
@@ -22,8 +26,7 @@ pub mod sync;
 mod random;
 
 use halite_config::MasterConfig;
-use halite_master::roles::CLUSTER;
-use halite_master::roles::Roles;
+use halite_master::roles::{CLUSTER, Roles};
 use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 

@@ -72,6 +72,10 @@ pub struct StreamsMemory {
     pub data: Cursor,
     /// Up to when everything in this master's job log is told, in Unix seconds.
     pub told: u64,
+    /// When the last message about jobs that was taken was sent, in Unix seconds.
+    pub heard: u64,
+    /// Jobs that are to be compared with those of the others: since when, in Unix seconds.
+    pub resync: Option<u64>,
 }
 
 impl StreamsMemory {
@@ -98,6 +102,9 @@ impl StreamsMemory {
                 jobs: cursor("jobs")?,
                 data: cursor("data")?,
                 told: u64::try_from(map.int("told")?).ok()?,
+                // Versions before 0.2 do not have them.
+                heard: u64::try_from(map.int("heard").unwrap_or(0)).ok()?,
+                resync: map.int("resync").and_then(|at| u64::try_from(at).ok()),
             })
         })
     }
@@ -113,6 +120,7 @@ impl StreamsMemory {
         let map = halite_wire::map! {
             "bucket" => self.bucket.as_str(), "told" => self.told,
             "jobs" => cursor(&self.jobs), "data" => cursor(&self.data),
+            "heard" => self.heard, "resync" => self.resync.map_or(Value::Nil, Value::from),
         };
         write(path, &map)
     }
@@ -199,6 +207,8 @@ mod tests {
                 sequence: 4,
             },
             told: 5,
+            heard: 6,
+            resync: Some(7),
         };
         let path = StreamsMemory::path(dir.path());
         streams.write(&path).unwrap();

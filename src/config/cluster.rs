@@ -39,8 +39,12 @@ pub struct ClusterConfig {
     pub keep: u64,
     /// `keep_bytes`: most bytes of it.
     pub keep_bytes: u64,
+    /// `cluster_peers`: ids of the masters that should be there.
+    pub peers: Vec<String>,
     /// `patience`: how long the answer to a return waits until the servers have it.
     pub patience: Duration,
+    /// `drain`: within what time minions are sent away.
+    pub drain: Duration,
     /// `acknowledge`: what happens after that time.
     pub acknowledge: Acknowledge,
 }
@@ -91,6 +95,7 @@ const SETTINGS: &[(&str, SettingKind)] = &[
     ("replicas", SettingKind::Number(1, 5)),
     ("keep", SettingKind::Number(60, 30 * 86_400)),
     ("keep_bytes", SettingKind::Number(16 << 20, 1 << 40)),
+    ("drain", SettingKind::Number(0, 86_400)),
     ("patience", SettingKind::Number(0, 60)),
     ("acknowledge", SettingKind::Word(&[LOCAL, QUORUM])),
 ];
@@ -101,6 +106,8 @@ const KEEP: u64 = 86_400;
 const KEEP_BYTES: u64 = 1 << 30;
 /// `patience`: stock minions wait for 5 seconds at least.
 const PATIENCE: u64 = 2;
+/// `drain`.
+const DRAIN: u64 = 30;
 /// Values of `acknowledge`.
 const LOCAL: &str = "local";
 const QUORUM: &str = "quorum";
@@ -132,7 +139,9 @@ impl MasterConfig {
             replicas: usize::try_from(number(given, "replicas", 3)).unwrap_or(1),
             keep: number(given, "keep", KEEP),
             keep_bytes: number(given, "keep_bytes", KEEP_BYTES),
+            peers: self.cluster_peers.clone(),
             patience: Duration::from_secs(number(given, "patience", PATIENCE)),
+            drain: Duration::from_secs(number(given, "drain", DRAIN)),
             acknowledge: match given.str("acknowledge") {
                 Some(QUORUM) => Acknowledge::Quorum,
                 _ => Acknowledge::Local,

@@ -135,11 +135,14 @@ options! {
         /// The secret of the cluster, at least 32 characters, or the path of a file with it. What the masters tell each other
         /// is sealed with it, and the keys that minions get are derived from it.
         cluster_secret: Option<String> = "null";
+        /// Ids of the masters that should be in the cluster: `cluster.members` and metrics tell who is missing.
+        cluster_peers: Vec<String> = "[]";
         /// How the masters reach each other, over NATS with JetStream: `servers` (`localhost:4222`), `user`, `password`, `tls`
         /// (false), `tls_ca`, `tls_cert`, `tls_key`, `replicas` (3, the number of servers that keep a copy), `keep` (86400, the
         /// seconds for which they keep what masters tell each other about jobs), `keep_bytes` (1073741824, how many bytes of it),
         /// `patience` (2, seconds for which the answer to a return waits until they have it; 0: it does not wait), `acknowledge`
-        /// (`local`: after that time the master answers for itself; `quorum`: it does not, and the minion sends again).
+        /// (`local`: after that time the master answers for itself; `quorum`: it does not, and the minion sends again), `drain` (30,
+        /// seconds in which `cluster.drain` sends minions away).
         cluster: Map = "{}";
         /// Masters that the syndic on this host serves, all at the same time. If empty, the syndic does not start.
         syndic_master: Vec<String> = "[]";

@@ -16,7 +16,7 @@ use super::registration::Registrar;
 use super::rekey_notice::{Announcer, announcement};
 use super::reqserver::EXIT_BIND;
 use super::roles::{Roles, exit_if_oversized};
-use super::score::Score;
+use super::score::{DrainSignal, Score};
 use halite_config::MasterConfig;
 use halite_crypto::{CipherKind, Crypticle, Gcm, KeyString, PUBLICATION, PrivateKey, Signing};
 use halite_store::Stores;
@@ -64,6 +64,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     roles.ready();
     let mut checked = Instant::now();
     let mut score = Score::inherited("publish");
+    let mut drains = DrainSignal::new(config);
     let (mut sent, mut unsealed) = (0u64, 0u64);
     while !stop.is_set() {
         score.tick(|| counters(&ports, sent, unsealed));
@@ -71,6 +72,9 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             checked = Instant::now();
             exit_if_oversized()?;
             announce(&mut sealer, &mut ports)?;
+            if drains.begins() {
+                ports.drain(drains.within)?;
+            }
         }
         let mut poller = Poller::new();
         let fed = poller.add(feed.source());
@@ -128,6 +132,15 @@ struct Ports {
 }
 
 impl Ports {
+    /// Sends all subscribers away.
+    fn drain(&mut self, within: Duration) -> Result<(), ExitError> {
+        let now = Instant::now();
+        for (_, port) in &mut self.all {
+            port.drain(within, now)?;
+        }
+        Ok(())
+    }
+
     fn bind(config: &MasterConfig) -> Result<Ports, ExitError> {
         let mut all = Vec::new();
         for port in config.ports() {

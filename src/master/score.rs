@@ -1,6 +1,7 @@
 //! A role's own slot of the scoreboard, written periodically: the counters themselves are plain fields, so that
 //! counting costs nothing.
 
+use halite_config::MasterConfig;
 use halite_sys::debug_report;
 use halite_sys::memory::{IdleDetector, trim_memory};
 use halite_sys::scoreboard::Scoreboard;
@@ -91,6 +92,8 @@ pub struct ClusterScore {
     pub is_member: bool,
     /// Whether it does what must happen once for all masters.
     pub is_leader: bool,
+    /// Whether its minions are being sent to others.
+    pub is_draining: bool,
 }
 
 /// How long what the role `cluster` has told counts, in seconds.
@@ -109,6 +112,32 @@ pub fn cluster(board: &Scoreboard, now: u64) -> ClusterScore {
     ClusterScore {
         is_member: tells("member", MEMBER_FOR),
         is_leader: tells("leader", LEADER_FOR),
+        is_draining: tells("draining", MEMBER_FOR),
+    }
+}
+
+/// Tells the publisher that minions are to be sent to other masters of the cluster.
+pub struct DrainSignal {
+    board: Option<Scoreboard>,
+    /// Within what time (`drain` of option `cluster`).
+    pub within: Duration,
+}
+
+impl DrainSignal {
+    /// Without a cluster it never comes.
+    pub fn new(config: &MasterConfig) -> DrainSignal {
+        let cluster = config.cluster();
+        let board = cluster.as_ref().and_then(|_| Scoreboard::inherited().ok());
+        DrainSignal {
+            board: board.map(|(board, _)| board),
+            within: cluster.map_or(Duration::ZERO, |cluster| cluster.drain),
+        }
+    }
+
+    /// Whether it is there now; `true` once.
+    pub fn begins(&mut self) -> bool {
+        let is_draining = |board: &mut Scoreboard| cluster(board, unix_now()).is_draining;
+        self.board.take_if(is_draining).is_some()
     }
 }
 

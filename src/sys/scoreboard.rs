@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
 
 /// Environment variable that passes the descriptor to a role.
 pub const BOARD_FD: &str = "HALITE_BOARD_FD";
@@ -18,6 +19,9 @@ const SLOT: u64 = 8192;
 const HEADER: usize = 8;
 /// Size of the largest record in bytes.
 pub const MOST: usize = SLOT as usize - HEADER;
+
+/// The inherited one, once it was opened.
+static INHERITED: Mutex<Option<(File, usize)>> = Mutex::new(None);
 
 /// Counters of all roles.
 #[derive(Debug)]
@@ -34,9 +38,24 @@ impl Scoreboard {
         Ok(Scoreboard { file })
     }
 
-    /// Opens the file inherited from the supervisor, and returns it with this process's slot number. Call once
-    /// per process: the inherited descriptor is closed.
+    /// The file inherited from the supervisor, with this process's slot number.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be opened.
     pub fn inherited() -> io::Result<(Scoreboard, usize)> {
+        // The inherited descriptor is closed when it is first used; its number may then be that of another file.
+        let mut first = INHERITED.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_none() {
+            *first = Some(Scoreboard::take_inherited()?);
+        }
+        let (file, slot) = first
+            .as_ref()
+            .ok_or_else(|| io::Error::other("no scoreboard"))?;
+        let file = file.try_clone()?;
+        Ok((Scoreboard { file }, *slot))
+    }
+
+    fn take_inherited() -> io::Result<(File, usize)> {
         let number = |name: &str| {
             let text = std::env::var(name).ok()?;
             text.parse::<i32>().ok().filter(|n| *n >= 0)
@@ -52,7 +71,7 @@ impl Scoreboard {
             .open(format!("/proc/self/fd/{fd}"))?;
         // Children of this role do not need it. It may be closed already.
         let _ = nix::unistd::close(fd);
-        Ok((Scoreboard { file }, slot as usize))
+        Ok((file, slot as usize))
     }
 
     /// The descriptor to pass in [`BOARD_FD`].

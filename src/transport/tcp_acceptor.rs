@@ -6,8 +6,10 @@ use crate::sockets::KeepAlive;
 use crate::stream::Stream;
 use crate::tls::{Accepted, Handshakes, ServerTls};
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
+use nix::sys::socket::{Shutdown, shutdown};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 /// Token of the listening socket in the epoll set of the port.
@@ -21,6 +23,7 @@ pub(crate) struct TcpAcceptor {
     server: &'static str,
     acceptor: Acceptor<TcpListener>,
     handshakes: Option<Handshakes>,
+    is_closed: bool,
 }
 
 impl TcpAcceptor {
@@ -42,6 +45,7 @@ impl TcpAcceptor {
             server,
             acceptor: Acceptor::new(LISTENER, listener),
             handshakes: None,
+            is_closed: false,
         })
     }
 
@@ -71,6 +75,9 @@ impl TcpAcceptor {
     /// # Errors
     /// As [`Acceptor::next`]; then [`suspend`](TcpAcceptor::suspend) accepting.
     pub fn next(&mut self, tries: &mut usize) -> io::Result<Option<Accepted>> {
+        if self.is_closed {
+            return Ok(None);
+        }
         while let Some((stream, peer)) = self.acceptor.next(tries, TcpListener::accept)? {
             if let Err(e) = stream.set_nonblocking(true) {
                 log::error!("{}: cannot serve {peer}: {e}", self.server);
@@ -93,14 +100,31 @@ impl TcpAcceptor {
         handshakes.map_or_else(Vec::new, Handshakes::finished)
     }
 
+    /// Refuses connections from now on: the system answers for it, as if nobody listened.
+    ///
+    /// # Errors
+    /// Those of `epoll_ctl` and `shutdown`.
+    pub fn close(&mut self, epoll: &Epoll) -> io::Result<()> {
+        if std::mem::replace(&mut self.is_closed, true) {
+            return Ok(());
+        }
+        epoll.delete(&self.acceptor.listener)?;
+        let listener = self.acceptor.listener.as_raw_fd();
+        Ok(shutdown(listener, Shutdown::Both)?)
+    }
+
     /// Accepts nothing for a while.
     pub fn suspend(&mut self, epoll: &Epoll) {
+        if self.is_closed {
+            return;
+        }
         self.acceptor.set_open(false, epoll);
     }
 
     /// Accepts again after [`suspend`](TcpAcceptor::suspend), if it is time.
     pub fn resume(&mut self, now: Instant, epoll: &Epoll) {
-        if self.acceptor.closed_until.is_some_and(|until| until <= now) {
+        let is_over = self.acceptor.closed_until.is_some_and(|until| until <= now);
+        if is_over && !self.is_closed {
             self.acceptor.set_open(true, epoll);
         }
     }

@@ -1,21 +1,13 @@
 //! Masters that have keys of minions, sessions and the key of publications in common, over a real `nats-server`.
 
-use halite::store::Stores;
-use halite::store::jobs::JobStore;
 use halite::store::keys::KeyState;
 use halite::wire::ids::{Jid, MinionId};
 use halite_ipc::Subscriber;
 use serde_json::json;
 use std::fs;
-use std::sync::Arc;
 use std::time::Duration;
-use testing::cluster::{Cluster, keys, kill_role, metric, state};
+use testing::cluster::{Cluster, jobs, keys, kill_role, metric, state};
 use testing::{Master, Minion, wait_until};
-
-fn jobs(master: &Master) -> Arc<dyn JobStore> {
-    let config = halite::config::load_master(&master.home.config_dir());
-    Stores::open(&config.expect("its configuration is fine")).jobs
-}
 
 /// The jid that `halite -v` shows.
 fn jid_of(out: &str) -> Jid {

@@ -25,6 +25,7 @@ mod queue;
 pub mod reactor;
 mod salt;
 mod saltutil;
+pub mod samples;
 mod survey;
 mod test;
 

@@ -4,8 +4,10 @@
 //! clusters use, so that it is not told again.
 
 mod inbox;
+mod known;
 mod outbox;
 pub mod record;
 
 pub use inbox::Inbox;
-pub use outbox::Outbox;
+pub use known::Known;
+pub use outbox::{Outbox, records};

@@ -249,9 +249,9 @@ impl Outbox {
             let Some(update) = self.jobs.updates(&jid, from)? else {
                 continue;
             };
-            inbox.learn(&update);
+            inbox.known.learn(&update);
             self.set_place(&jid, update.end);
-            for record in self.records(update)? {
+            for record in records(&*self.jobs, update, is_own)? {
                 // What is large goes alone: if it is too large, nothing else stays behind with it.
                 if batch.size > 0 && batch.size + record.size() > FULL {
                     out.push(self.message(std::mem::take(&mut batch), None));
@@ -313,9 +313,9 @@ impl Outbox {
         let from = self.places.get(&jid).copied().unwrap_or(0);
         let mut records = match self.jobs.updates(&jid, from)? {
             Some(update) => {
-                inbox.learn(&update);
+                inbox.known.learn(&update);
                 self.set_place(&jid, update.end);
-                self.records(update)?
+                records(&*self.jobs, update, is_own)?
             }
             None => Vec::new(),
         };
@@ -332,35 +332,46 @@ impl Outbox {
         }
         Ok(Some((record, from)))
     }
+}
 
-    /// What is this master's own in an update.
-    fn records(&self, update: JobUpdate) -> io::Result<Vec<JobRecord>> {
-        let is_own = |load: &Map| !load.contains(PEER);
-        let mut out = vec![JobRecord::of(update.jid.clone())];
-        out[0].is_started_by_minion = update.is_started_by_minion;
-        let is_load = |load: &Map| is_own(load) && !load.contains("return");
-        if let Some(load) = update.load.filter(is_load)
-            && let Some(job) = self.jobs.get(&update.jid)?
-        {
-            out[0].minions = job.minions;
-            out[0].missing = job.missing;
-            out[0].load = Some(pack(&load));
-        }
-        let mut size = out[0].size();
-        for one in update.returns.iter().filter(|one| is_own(&one.load)) {
-            let packed = pack(&one.load);
-            if size > 0 && size + packed.len() > FULL {
-                out.push(JobRecord::of(update.jid.clone()));
-                size = 0;
-            }
-            size += packed.len();
-            if let Some(last) = out.last_mut() {
-                last.returns.push(packed);
-            }
-        }
-        out.retain(|record| record.load.is_some() || !record.returns.is_empty());
-        Ok(out)
+/// Whether no other master has told it.
+fn is_own(load: &Map) -> bool {
+    !load.contains(PEER)
+}
+
+/// What is new about a job, in records that fit into a message, as far as loads are wanted.
+///
+/// # Errors
+/// The job log cannot be read.
+pub fn records(
+    jobs: &dyn JobStore,
+    update: JobUpdate,
+    is_wanted: fn(&Map) -> bool,
+) -> io::Result<Vec<JobRecord>> {
+    let mut out = vec![JobRecord::of(update.jid.clone())];
+    out[0].is_started_by_minion = update.is_started_by_minion;
+    let is_load = |load: &Map| is_wanted(load) && !load.contains("return");
+    if let Some(load) = update.load.filter(is_load)
+        && let Some(job) = jobs.get(&update.jid)?
+    {
+        out[0].minions = job.minions;
+        out[0].missing = job.missing;
+        out[0].load = Some(pack(&load));
     }
+    let mut size = out[0].size();
+    for one in update.returns.iter().filter(|one| is_wanted(&one.load)) {
+        let packed = pack(&one.load);
+        if size > 0 && size + packed.len() > FULL {
+            out.push(JobRecord::of(update.jid.clone()));
+            size = 0;
+        }
+        size += packed.len();
+        if let Some(last) = out.last_mut() {
+            last.returns.push(packed);
+        }
+    }
+    out.retain(|record| record.load.is_some() || !record.returns.is_empty());
+    Ok(out)
 }
 
 #[derive(Default)]

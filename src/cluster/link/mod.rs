@@ -8,11 +8,13 @@ mod stream;
 
 pub use stream::{Cursor, Found, StreamKind};
 
+use crate::record::token;
 use crate::sync::Put;
 use async_nats::jetstream::kv::{Operation, Store, UpdateErrorKind};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use async_nats::{Client, ConnectOptions, Event, jetstream};
-use futures_util::StreamExt;
+use futures_util::stream::select_all;
+use futures_util::{Stream, StreamExt};
 use halite_config::ClusterConfig;
 use halite_nats::{LinkOptions, error_text, shown, url};
 use halite_transport::attempts::{Attempts, Ended};
@@ -25,6 +27,8 @@ use tokio::task::JoinSet;
 
 /// Interval of pings; a server that misses two is considered lost.
 const PING: Duration = Duration::from_secs(5);
+/// Most time for the last words of a process.
+const GOODBYE: Duration = Duration::from_secs(1);
 /// Most writes that wait for the connection's thread.
 const WAITING: usize = 4096;
 /// Most writes without an answer.
@@ -56,12 +60,36 @@ pub enum LinkEvent {
         /// Its number in the stream.
         sequence: u64,
     },
-    /// A message with events of somebody: the end of its subject, and its content.
-    Event(String, Vec<u8>),
+    /// A message that is not stored: the end of its subject, and its content.
+    Heard(Channel, String, Vec<u8>),
     /// Whether the servers have the message with this ticket.
     Appended(StreamKind, u64, bool),
     /// Not connected: why.
     Down(String),
+}
+
+/// What reaches only those who hear at that moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Channel {
+    /// Events of buses, for all.
+    Events,
+    /// Who is there, for all.
+    Members,
+    /// What one master asks another one, and answers.
+    Letters,
+}
+
+impl Channel {
+    const ALL: [Channel; 3] = [Channel::Events, Channel::Members, Channel::Letters];
+
+    /// Its part of subjects.
+    fn name(self) -> &'static str {
+        match self {
+            Channel::Events => "ev",
+            Channel::Members => "member",
+            Channel::Letters => "to",
+        }
+    }
 }
 
 /// An entry of the bucket, or one to be written.
@@ -82,7 +110,7 @@ pub type Told = Result<(), ()>;
 enum Order {
     Put(Entry),
     Follow(StreamKind, Cursor),
-    Tell(String, Vec<u8>),
+    Tell(Channel, String, Vec<u8>),
     Append {
         kind: StreamKind,
         tail: String,
@@ -111,20 +139,21 @@ struct Closing {
 }
 
 impl Link {
-    /// Connects to the servers of the cluster, again and again, until it is dropped, and passes what happens to `tell`. `name` is
-    /// shown by the servers.
+    /// Connects the master `own` to the servers of the cluster, again and again, until it is dropped, and passes what happens to
+    /// `tell`.
     ///
     /// # Errors
     /// No thread can be started.
     pub fn open(
         cluster: &ClusterConfig,
-        name: &str,
+        own: &str,
         tell: impl Fn(LinkEvent) -> Told + Send + 'static,
     ) -> std::io::Result<Link> {
         let (orders, waiting) = mpsc::channel(WAITING);
         let closing = Arc::<Closing>::default();
         let session = Session {
-            options: LinkOptions::of_cluster(cluster, name),
+            options: LinkOptions::of_cluster(cluster, &format!("halite-{own}")),
+            letters: token(own),
             id: cluster.id.clone(),
             replicas: cluster.replicas,
             keep: Duration::from_secs(cluster.keep),
@@ -159,9 +188,12 @@ impl Link {
         self.orders.try_send(Order::Follow(kind, after)).is_ok()
     }
 
-    /// Sends a message with events, to those who hear; `tail` is the end of its subject. `false` if too much waits.
-    pub fn tell(&self, tail: String, bytes: Vec<u8>) -> bool {
-        self.orders.try_send(Order::Tell(tail, bytes)).is_ok()
+    /// Sends a message to those who hear; `tail` is the end of its subject: the origin, for [`Channel::Letters`] after the token of
+    /// the receiver. `false` if too much waits.
+    pub fn tell(&self, channel: Channel, tail: String, bytes: Vec<u8>) -> bool {
+        self.orders
+            .try_send(Order::Tell(channel, tail, bytes))
+            .is_ok()
     }
 
     /// Sends the pieces of a message to a stream; `tail` is the end of the subject. [`LinkEvent::Appended`] tells how it ended. `false` if too much waits.
@@ -189,6 +221,8 @@ impl Drop for Link {
 
 struct Session {
     options: LinkOptions,
+    /// The part of subjects of letters to this master.
+    letters: String,
     id: String,
     replicas: usize,
     /// How long, and how many bytes of messages about jobs are kept.
@@ -257,7 +291,10 @@ impl Session {
         let mut was_up = false;
         let end = tokio::select! {
             biased;
-            () = self.closing.changed.notified() => return Ended::Closed,
+            () = self.closing.changed.notified() => {
+                self.say_goodbye(&client, waiting).await;
+                return Ended::Closed;
+            }
             () = gone.notified() => "the server closed it".to_owned(),
             end = self.serve(&client, server, waiting, &mut was_up) => match end {
                 Ok(()) => return Ended::Closed,
@@ -268,6 +305,34 @@ impl Session {
             true => Ended::Lost(end),
             false => Ended::Refused(end),
         }
+    }
+
+    /// Sends what is still waiting to be told, and a resignation.
+    async fn say_goodbye(&self, client: &Client, waiting: &mut mpsc::Receiver<Order>) {
+        let jetstream = jetstream::new(client.clone());
+        let goodbye = async {
+            while let Ok(order) = waiting.try_recv() {
+                match order {
+                    Order::Tell(channel, tail, bytes) => {
+                        let subject = self.subject(channel, &tail);
+                        let _ = client.publish(subject, bytes.into()).await;
+                    }
+                    Order::Put(write) => {
+                        if let Ok(store) = jetstream.get_key_value(&self.bucket).await {
+                            put(store, write).await;
+                        }
+                    }
+                    Order::Follow(..) | Order::Append { .. } => {}
+                }
+            }
+            let _ = client.flush().await;
+        };
+        // What does not get through is found out by others in time.
+        let _ = tokio::time::timeout(GOODBYE, goodbye).await;
+    }
+
+    fn subject(&self, channel: Channel, tail: &str) -> String {
+        format!("halite.{}.{}.{tail}", self.id, channel.name())
     }
 
     fn connect_options(&self, gone: &Arc<Notify>) -> ConnectOptions {
@@ -307,9 +372,7 @@ impl Session {
         }
         let mut writing = JoinSet::new();
         let (mut jobs, mut data) = (None, None);
-        let prefix = format!("halite.{}.ev.", self.id);
-        let hearing = client.subscribe(format!("{prefix}>")).await;
-        let mut events = hearing.map_err(|e| error_text(&e))?;
+        let mut heard = self.hear(client).await?;
         loop {
             tokio::select! {
                 entry = watch.next() => {
@@ -347,12 +410,10 @@ impl Session {
                         return Ok(());
                     }
                 }
-                told = events.next() => {
-                    let Some(message) = told else {
-                        return Err("the subscription of events has ended".to_owned());
+                told = heard.next() => {
+                    let Some(event) = told else {
+                        return Err("the subscriptions have ended".to_owned());
                     };
-                    let tail = message.subject.strip_prefix(prefix.as_str()).unwrap_or_default();
-                    let event = LinkEvent::Event(tail.to_owned(), message.payload.to_vec());
                     if self.tell(event).is_err() {
                         return Ok(());
                     }
@@ -373,8 +434,8 @@ impl Session {
                                 Err(why) => LinkEvent::NotFollowing(why),
                             }
                         }
-                        Some(Order::Tell(tail, bytes)) => {
-                            let sent = client.publish(format!("{prefix}{tail}"), bytes.into());
+                        Some(Order::Tell(channel, tail, bytes)) => {
+                            let sent = client.publish(self.subject(channel, &tail), bytes.into());
                             sent.await.map_err(|e| error_text(&e))?;
                             continue;
                         }
@@ -411,6 +472,26 @@ impl Session {
                 }
             }
         }
+    }
+
+    /// What others tell those who hear.
+    async fn hear(&self, client: &Client) -> Result<impl Stream<Item = LinkEvent> + use<>, String> {
+        let mut all = Vec::new();
+        for channel in Channel::ALL {
+            let own = match channel {
+                Channel::Letters => format!("{}.", self.letters),
+                _ => String::new(),
+            };
+            let prefix = self.subject(channel, &own);
+            let messages = client.subscribe(format!("{prefix}>")).await;
+            let messages = messages.map_err(|e| error_text(&e))?;
+            all.push(messages.map(move |message| {
+                let tail = message.subject.strip_prefix(prefix.as_str());
+                let tail = tail.unwrap_or_default().to_owned();
+                LinkEvent::Heard(channel, tail, message.payload.to_vec())
+            }));
+        }
+        Ok(select_all(all))
     }
 
     /// Opens the bucket, or makes it; also returns whether it is empty.

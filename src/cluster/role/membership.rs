@@ -116,7 +116,12 @@ impl Cluster<'_> {
             self.replace_publication();
         }
         let mark = self.memory.bucket.clone();
-        self.streams.join(&self.secret, &self.config.id, &mark);
+        let (id, origin) = (&self.config.id, &self.origin);
+        self.streams.join(&self.secret, id, &mark, origin);
+        self.peers.join(&self.secret, &mark, origin);
+        if let Some(since) = self.streams.resync() {
+            self.peers.resync.want(since);
+        }
         self.follow();
         log::info!("cluster: member of {}", self.id);
         Ok(())

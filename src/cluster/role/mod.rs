@@ -15,16 +15,18 @@
 //! to do.
 
 mod membership;
+mod peers;
 mod streams;
 
 use crate::feed::{self, News};
 use crate::key_files::KeyFiles;
 use crate::lease::Lease;
-use crate::link::{Entry, Link, LinkEvent, StreamKind};
+use crate::link::{Channel, Entry, Link, LinkEvent, StreamKind};
 use crate::memory::{self, Memory};
 use crate::record::{
     KeyRecord, Keys, LEAD, META, Meta, PUBLICATION, PublicationKey, Sealer, id_of, name_of,
 };
+use crate::seal::new_origin;
 use crate::sync::{Act, KeySync, Put};
 use crossbeam_channel::Receiver;
 use halite_config::{Acknowledge, ClusterConfig, MasterConfig};
@@ -85,12 +87,11 @@ pub fn run(
     let about_jobs = move |event| news.send(Input::News(event)).map_err(|_| ());
     feed::start(config, stop, about_jobs)?;
     let from_link = move |event| sender.send(Input::Link(event)).map_err(|_| ());
-    let name = format!("halite-{}", config.id);
     let mut role = Cluster::new(
         config,
         cluster,
         secret,
-        Link::open(cluster, &name, from_link)?,
+        Link::open(cluster, &config.id, from_link)?,
     )?;
     let mut score = Score::inherited(CLUSTER);
     roles.ready();
@@ -99,6 +100,7 @@ pub fn run(
         exit_if_oversized()?;
         score.tick(|| role.counters());
     }
+    role.leave();
     role.remember()
 }
 
@@ -128,6 +130,9 @@ struct Cluster<'a> {
     bus: Bus,
     sync: KeySync,
     streams: streams::Streams,
+    peers: peers::Peers,
+    /// The name of this start.
+    origin: String,
     lease: Lease,
     /// To the request server, whose answers to returns wait.
     requests: Dealer,
@@ -187,6 +192,8 @@ impl<'a> Cluster<'a> {
             link,
             files,
             streams: streams::Streams::new(config, &stores)?,
+            peers: peers::Peers::new(cluster, &config.id, unix_now()),
+            origin: new_origin(&config.id),
             lease: Lease::new(format!("{} {}", config.id, random_hex(8))),
             stores,
             shared: SharedSecret::inherited()?,
@@ -222,6 +229,9 @@ impl<'a> Cluster<'a> {
             "returns" => self.streams.inbox.returns, "published" => self.streams.inbox.published,
             "data" => self.streams.data.stored, "events_dropped" => self.streams.events.dropped,
             "leader" => u64::from(self.lease.is_leader(Instant::now())),
+            "draining" => u64::from(self.peers.is_draining),
+            "fetched" => self.peers.resync.fetched, "comparing" => u64::from(self.peers.resync.wanted.is_some()),
+            "members" => self.member_records(),
         }
     }
 
@@ -237,6 +247,7 @@ impl<'a> Cluster<'a> {
         }
         self.tell()?;
         self.acknowledge();
+        self.tend_peers()?;
         self.lead();
         if self.looked.is_none_or(|at| at.elapsed() >= WATCH) {
             self.looked = Some(Instant::now());
@@ -331,7 +342,11 @@ impl<'a> Cluster<'a> {
                 StreamKind::Jobs => self.told(&tail, &bytes, sequence)?,
                 StreamKind::Data => self.told_data(&tail, &bytes, sequence)?,
             },
-            LinkEvent::Event(origin, bytes) => self.heard(&origin, &bytes),
+            LinkEvent::Heard(channel, origin, bytes) => match channel {
+                Channel::Events => self.heard(&origin, &bytes),
+                Channel::Members => self.heard_member(&origin, &bytes),
+                Channel::Letters => self.heard_letter(&origin, &bytes)?,
+            },
             LinkEvent::Appended(kind, ticket, is_told) => match kind {
                 StreamKind::Jobs => self.streams.outbox.ended(ticket, is_told),
                 StreamKind::Data => self.streams.data.ended(ticket, is_told),
@@ -465,6 +480,21 @@ impl<'a> Cluster<'a> {
         let event = halite_wire::map! {"result" => true, "act" => act, "id" => Value::from(id)};
         self.bus.fire("salt/key", event);
         Ok(())
+    }
+
+    /// Makes room for another leader.
+    fn resign(&mut self) {
+        let resigns = self.lease.resign(Instant::now());
+        if let Some((lead, revision)) = resigns.filter(|_| self.membership == Membership::Member) {
+            let sealed = self.sealer.seal_lead(&lead);
+            self.link.put(LEAD.to_owned(), sealed, revision);
+        }
+    }
+
+    /// This process ends.
+    fn leave(&mut self) {
+        self.resign();
+        self.tell_standing(true);
     }
 
     /// Becomes the leader if nobody is, or stays it.

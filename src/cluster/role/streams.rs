@@ -4,10 +4,11 @@ use super::{Cluster, Membership};
 use crate::data::DataShare;
 use crate::events::EventShare;
 use crate::feed::News;
-use crate::jobs::record::{Foreign, Listener, Message, Teller};
+use crate::jobs::record::Message;
 use crate::jobs::{Inbox, Outbox};
-use crate::link::{Cursor, Found, StreamKind};
+use crate::link::{Channel, Cursor, Found, StreamKind};
 use crate::memory::StreamsMemory;
+use crate::pieces::{Foreign, Listener, Teller};
 use crate::seal::sender;
 use halite_config::{Acknowledge, MasterConfig};
 use halite_crypto::ClusterSecret;
@@ -18,6 +19,10 @@ use halite_sys::time::unix_now;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
+/// What is told about jobs.
+const LOG: &str = "log";
+/// A job may have returns that come this much later than it started, in seconds.
+const LONGEST_JOB: u64 = 86_400;
 /// How far the clocks of an earlier and this start may differ, in seconds.
 const SKEW: u64 = 5;
 
@@ -64,8 +69,8 @@ impl Streams {
         })
     }
 
-    /// This master is a member of the bucket with this mark.
-    pub(super) fn join(&mut self, secret: &ClusterSecret, id: &str, mark: &str) {
+    /// This master is a member of the bucket with this mark, as the start `origin`.
+    pub(super) fn join(&mut self, secret: &ClusterSecret, id: &str, mark: &str, origin: &str) {
         if self.memory.bucket != mark {
             self.memory = StreamsMemory {
                 bucket: mark.to_owned(),
@@ -75,9 +80,9 @@ impl Streams {
             self.voice = None;
         }
         if self.voice.is_none() {
-            let teller = Teller::new(secret, id, mark);
-            self.events.join(secret, mark, &teller.origin);
-            self.voice = Some((teller, Listener::new(secret, mark)));
+            self.events.join(secret, mark, origin);
+            let teller = Teller::new(secret, mark, LOG, origin);
+            self.voice = Some((teller, Listener::new(secret, mark, LOG)));
         }
         self.data.join(secret, mark, id);
     }
@@ -97,6 +102,23 @@ impl Streams {
         closed
             .map(|(_, kind, cursor)| (kind, cursor.clone()))
             .collect()
+    }
+
+    /// A message about jobs that was sent at `at` was taken.
+    fn heard_at(&mut self, at: u64) {
+        // Clocks differ.
+        self.memory.heard = at.min(unix_now()).max(self.memory.heard);
+    }
+
+    /// What jobs are still to be compared, since when.
+    pub(super) fn resync(&self) -> Option<u64> {
+        self.memory.resync
+    }
+
+    /// They are compared.
+    pub(super) fn compared(&mut self) {
+        self.memory.resync = None;
+        self.is_cursor_new = true;
     }
 
     pub(super) fn down(&mut self) {
@@ -143,6 +165,12 @@ impl Cluster<'_> {
             News::Returns(number, _) => outbox.given_up.push(number),
             News::Data(bank, id) => self.streams.data.changed((bank, id)),
             News::Event(tag, payload) => self.streams.events.add(tag, payload),
+            News::Resync(hours) => {
+                let since =
+                    hours.map(|hours| unix_now().saturating_sub(hours.saturating_mul(3600)));
+                self.resync(since.unwrap_or(0));
+            }
+            News::Drain => self.drain(),
             News::Missed => outbox.news.look = true,
         }
     }
@@ -167,14 +195,19 @@ impl Cluster<'_> {
             streams.memory.told = 0;
         }
         if found.missed > 0 {
-            log::error!(
-                "cluster: {} messages about jobs of other masters are no longer there (`keep`, `keep_bytes` of option cluster): this \
-                 master's job cache lacks what they told",
+            log::warn!(
+                "cluster: {} messages about jobs of other masters are no longer there (`keep`, `keep_bytes` of option cluster): what \
+                 this master's job cache lacks is fetched from the others",
                 found.missed
             );
         }
-        streams.taken = found.cursor.sequence;
+        if found.missed > 0 || streams.memory.jobs.stream == 0 {
+            self.resync_gap();
+        }
+        let streams = &mut self.streams;
         streams.memory.jobs = found.cursor;
+        streams.memory.jobs.sequence += found.missed;
+        streams.taken = streams.memory.jobs.sequence;
         streams.is_following = true;
         Ok(())
     }
@@ -214,27 +247,34 @@ impl Cluster<'_> {
         bytes: &[u8],
         sequence: u64,
     ) -> Result<(), ExitError> {
+        let taken = self.streams.taken;
+        if sequence <= taken || self.streams.voice.is_none() {
+            return Ok(());
+        }
+        let missed = sequence - taken - 1;
+        if missed > 0 && taken > 0 {
+            log::error!(
+                "cluster: {missed} messages about jobs of other masters were removed from the stream by somebody; what they told is \
+                 fetched from the masters"
+            );
+            self.resync_gap();
+        }
         let streams = &mut self.streams;
         let Some((teller, listener)) = &mut streams.voice else {
             return Ok(());
         };
-        if sequence <= streams.taken {
-            return Ok(());
-        }
-        let missed = sequence - streams.taken - 1;
-        if missed > 0 && streams.taken > 0 {
-            log::error!(
-                "cluster: {missed} messages about jobs of other masters were removed from the stream by somebody"
-            );
-        }
         if origin != teller.origin {
             let opened = match sender(origin) {
-                Some(peer) => listener.open(origin, bytes).map(|message| (peer, message)),
+                Some(peer) => listener.open(origin, bytes).and_then(|whole| {
+                    let message = whole.map(|bytes| Message::decode(&bytes).ok_or(Foreign));
+                    Ok((peer, message.transpose()?))
+                }),
                 None => Err(Foreign),
             };
             match opened {
-                Ok((peer, Some(message))) if peer == self.config.id => self.twin(&message),
+                Ok((peer, Some(message))) if peer == self.config.id => self.twin(message.at),
                 Ok((peer, Some(message))) if !self.is_past(message.at) => {
+                    self.streams.heard_at(message.at);
                     self.streams.inbox.take(&peer, message, &mut self.bus)?;
                 }
                 Ok(_) => {}
@@ -246,8 +286,8 @@ impl Cluster<'_> {
     }
 
     /// A message of another start with this master's id: an earlier one, or a master that has the same id.
-    fn twin(&mut self, message: &Message) {
-        if message.at <= self.streams.started + SKEW {
+    pub(super) fn twin(&mut self, at: u64) {
+        if at <= self.streams.started + SKEW {
             return;
         }
         if self.streams.twins.tick(Instant::now()).is_some() {
@@ -257,6 +297,25 @@ impl Cluster<'_> {
                 self.config.id
             );
         }
+    }
+
+    /// Something that others told is missing: jobs are to be compared with theirs.
+    fn resync_gap(&mut self) {
+        self.resync(self.streams.memory.heard.saturating_sub(LONGEST_JOB));
+    }
+
+    /// Jobs that started after this time, in Unix seconds, are to be compared with those of the others.
+    fn resync(&mut self, since: u64) {
+        let keep = self.config.keep_jobs_seconds;
+        let oldest = if keep > 0 {
+            unix_now().saturating_sub(keep)
+        } else {
+            0
+        };
+        let since = oldest.max(since);
+        self.streams.memory.resync = Some(since);
+        self.streams.is_cursor_new = true;
+        self.peers.resync.want(since);
     }
 
     /// Whether what was told then is no longer kept.
@@ -289,7 +348,7 @@ impl Cluster<'_> {
             return Ok(());
         }
         for (tail, bytes) in jobs.events.messages() {
-            if !self.link.tell(tail, bytes) {
+            if !self.link.tell(Channel::Events, tail, bytes) {
                 jobs.events.dropped += 1;
             }
         }
@@ -306,7 +365,7 @@ impl Cluster<'_> {
             return Ok(());
         }
         for (ticket, message) in jobs.outbox.next(&mut jobs.inbox)? {
-            match teller.seal(&message) {
+            match teller.seal(&message.encode()) {
                 Ok(pieces) => {
                     if !self
                         .link

@@ -1,8 +1,8 @@
 //! Metrics of the role `cluster`.
 
-use super::record::all;
+use super::record::{all, number};
 use super::text::{MetricKind::*, Text};
-use halite_wire::Map;
+use halite_wire::{Map, Value};
 
 /// Renders all of them from the role's record.
 pub(super) fn render(text: &mut Text, r: &Map) {
@@ -20,6 +20,46 @@ pub(super) fn render(text: &mut Text, r: &Map) {
         ("halite_cluster_published_total", Counter, "Jobs of other masters that were published.", "published"),
         ("halite_cluster_data_total", Counter, "Grains, pillars and mines of other masters that were stored.", "data"),
         ("halite_cluster_events_dropped_total", Counter, "Events that the other masters do not hear of, since there were too many.", "events_dropped"),
+        ("halite_cluster_draining", Gauge, "Whether this master sends its minions away.", "draining"),
+        ("halite_cluster_comparing", Gauge, "Whether this master compares its jobs with those of the others.", "comparing"),
+        ("halite_cluster_fetched_total", Counter, "Records of jobs that this master lacked and fetched from others.", "fetched"),
     ];
     all(text, r, &fields);
+    members(text, r);
+}
+
+/// What this master knows of all masters.
+fn members(text: &mut Text, r: &Map) {
+    let members = r.get("members").and_then(Value::as_array);
+    let members: Vec<&Map> = members
+        .unwrap_or_default()
+        .iter()
+        .filter_map(Value::as_map)
+        .collect();
+    let id = |member: &Map| member.str("id").unwrap_or_default().to_owned();
+    let help =
+        "The masters of the cluster, with their state: up, draining, stopped, silent, missing.";
+    text.family("halite_cluster_member_info", Gauge, help);
+    for member in &members {
+        let label = |name| (name, member.str(name).unwrap_or_default());
+        let master = id(member);
+        text.sample(
+            &[("master", &master), label("state"), label("version")],
+            1.0,
+        );
+    }
+    #[rustfmt::skip]
+    let figures = [
+        ("halite_cluster_member_leader", "Whether a master says that it runs the schedule.", "leader"),
+        ("halite_cluster_member_connections", "Connections to the publish ports of a master.", "connections"),
+        ("halite_cluster_member_waiting", "Jobs with news that a master has not told yet.", "waiting"),
+        ("halite_cluster_member_silent_seconds", "Time since a master was heard.", "silent"),
+        ("halite_cluster_member_skew_seconds", "Clock of a master less that of this one.", "skew"),
+    ];
+    for (name, help, field) in figures {
+        text.family(name, Gauge, help);
+        for member in members.iter().filter(|member| member.contains(field)) {
+            text.sample(&[("master", &id(member))], number(member, field));
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Metrics from the scoreboard and the stores, for Prometheus and for `fleet.status`.
 //!
 //! Owns `master_status.ipc` (a client gets one text, then end of file) and, with `metrics_address`, a port with
-//! `/metrics` and `/healthz`. Has no keys and does not talk to other roles: counters come from shared memory,
+//! `/metrics`, `/healthz` and `/ready`. Has no keys and does not talk to other roles: counters come from shared memory,
 //! figures about the fleet from the stores.
 //!
 //! On failure only those who read metrics are affected. A port already in use is a warning.
@@ -142,7 +142,15 @@ fn page(path: &str, source: &Source) -> Page {
             none if none.is_empty() => (200, "ok\n".to_owned()),
             some => (503, format!("not healthy: {}\n", some.join(", "))),
         },
-        _ => (404, "try /metrics or /healthz\n".to_owned()),
+        // For load balancers.
+        "/ready" => match source.silent() {
+            _ if score::cluster(&source.board, unix_now()).is_draining => {
+                (503, "minions are being sent to other masters\n".to_owned())
+            }
+            none if none.is_empty() => (200, "ready\n".to_owned()),
+            some => (503, format!("not healthy: {}\n", some.join(", "))),
+        },
+        _ => (404, "try /metrics, /healthz or /ready\n".to_owned()),
     };
     Page {
         status,

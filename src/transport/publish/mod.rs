@@ -8,6 +8,7 @@
 //! publications sent meanwhile that match it.
 
 mod codec;
+mod drain;
 mod newcomers;
 mod port;
 mod subscriber;
@@ -17,6 +18,7 @@ mod topics;
 
 use crate::tcp_acceptor::{HANDSHAKES, LISTENER, TcpAcceptor};
 use crate::tls::{Accepted, ServerTls};
+use drain::Drain;
 use halite_sys::log_limiter::LogLimiter;
 use newcomers::Newcomers;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -69,6 +71,7 @@ pub struct PublishServer<C = Zmtp> {
     due: Vec<u64>,
     chunk: Box<[u8]>,
     looked: Instant,
+    draining: Option<Drain>,
     losses: LogLimiter,
     refusals: LogLimiter,
     endings: LogLimiter,
@@ -113,6 +116,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
             due: Vec::new(),
             chunk: vec![0; CHUNK].into_boxed_slice(),
             looked: now,
+            draining: None,
             losses: LogLimiter::default(),
             refusals: LogLimiter::default(),
             endings: LogLimiter::default(),
@@ -348,9 +352,27 @@ impl<C: SubscriberCodec> PublishServer<C> {
         }
     }
 
+    /// Lets go of as many subscribers as are due, if they are being sent away.
+    fn let_go(&mut self) {
+        let Some(drain) = &self.draining else {
+            return;
+        };
+        let going = self
+            .subscribers
+            .len()
+            .saturating_sub(drain.stay(self.cx.now));
+        // The longest connected go first.
+        let mut tokens: Vec<u64> = self.subscribers.keys().copied().collect();
+        tokens.sort_unstable();
+        for token in tokens.into_iter().take(going) {
+            self.remove(token);
+        }
+    }
+
     /// Checks all subscribers.
     fn check_all(&mut self) {
         let now = self.cx.now;
+        self.let_go();
         self.acceptor.resume(now, &self.cx.epoll);
         self.newcomers.expire(now, self.cx.options.handshake);
         let (mut over, mut due) = (Vec::new(), Vec::new());
@@ -405,6 +427,14 @@ impl<C: SubscriberCodec> PublishServer<C> {
 }
 
 impl<C: SubscriberCodec> PublishPort for PublishServer<C> {
+    fn drain(&mut self, within: Duration, now: Instant) -> io::Result<()> {
+        if self.draining.is_some() {
+            return Ok(());
+        }
+        self.draining = Some(Drain::new(now, within, self.subscribers.len()));
+        self.acceptor.close(&self.cx.epoll)
+    }
+
     fn descriptor(&self) -> i32 {
         self.cx.epoll.0.as_raw_fd()
     }

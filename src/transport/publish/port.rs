@@ -97,6 +97,12 @@ pub trait PublishPort {
     /// Those of epoll itself; no peer can cause one.
     fn turn(&mut self, now: Instant) -> io::Result<()>;
 
+    /// Refuses new subscribers from now on, and closes the connections of those that are there within this time.
+    ///
+    /// # Errors
+    /// Those of epoll itself.
+    fn drain(&mut self, within: Duration, now: Instant) -> io::Result<()>;
+
     /// Queues a message for its subscribers: with `topics`, once for each topic and under its name, else for subscriptions
     /// that are a prefix of the message. Where subscribers do not name topics, everybody gets it once, but for those that are
     /// registered and have none of the topics. [`turn`](PublishPort::turn) sends it.

@@ -4,6 +4,7 @@ use super::nats_server::NatsServer;
 use super::proxy::Proxy;
 use super::{Master, wait_until};
 use halite::store::Stores;
+use halite::store::jobs::JobStore;
 use halite::store::keys::{KeyState, KeyStore};
 use halite::sys::procs;
 use nix::sys::signal::Signal;
@@ -99,6 +100,12 @@ fn join(first: &Master, lines: &str) -> Master {
 
 fn is_member(master: &Master) -> bool {
     master.tail().contains("cluster: member of test")
+}
+
+/// The job cache of a master.
+pub fn jobs(master: &Master) -> Arc<dyn JobStore> {
+    let config = halite::config::load_master(&master.home.config_dir());
+    Stores::open(&config.expect("its configuration is fine")).jobs
 }
 
 /// The keys of a master.

@@ -1,0 +1,263 @@
+//! Which masters are there. Each tells it to those who hear, again and again; who is silent for some time is away.
+
+use halite_wire::budget::Budget;
+use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How often each tells.
+const EVERY: Duration = Duration::from_secs(2);
+/// Silence after which a master is away.
+const AWAY: Duration = Duration::from_secs(10);
+/// Silence after which it is forgotten, unless it is expected.
+const FORGOTTEN: Duration = Duration::from_secs(86_400);
+/// Most masters that are known.
+const MOST: usize = 32;
+/// Difference between clocks that is worth a warning, in seconds.
+const SKEW: u64 = 5;
+
+/// What a master tells of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Its version.
+    pub version: String,
+    /// When its role started, in Unix seconds.
+    pub since: u64,
+    /// Whether it leads.
+    pub is_leader: bool,
+    /// Whether its minions are being sent away.
+    pub is_draining: bool,
+    /// Whether it is about to stop.
+    pub is_stopping: bool,
+    /// Connections to its publish ports.
+    pub connections: u64,
+    /// Jobs with news that it has not told yet.
+    pub waiting: u64,
+}
+
+impl Standing {
+    /// As it is told at this time, in Unix seconds.
+    pub fn encode(&self, at: u64) -> Vec<u8> {
+        let map = halite_wire::map! {
+            "at" => at, "version" => self.version.as_str(), "since" => self.since,
+            "leader" => self.is_leader, "draining" => self.is_draining, "stopping" => self.is_stopping,
+            "connections" => self.connections, "waiting" => self.waiting,
+        };
+        msgpack::encode_map(&map, Profile::Local)
+    }
+
+    /// When it was told, and what; `None` if it is not that.
+    pub fn decode(bytes: &[u8]) -> Option<(u64, Standing)> {
+        let map = msgpack::decode_load(bytes, Budget::of(bytes.len())).ok()?;
+        let number = |name: &str| u64::try_from(map.int(name)?).ok();
+        let flag = |name: &str| map.get(name)?.as_bool();
+        let standing = Standing {
+            version: map.str("version")?.chars().take(40).collect(),
+            since: number("since")?,
+            is_leader: flag("leader")?,
+            is_draining: flag("draining")?,
+            is_stopping: flag("stopping")?,
+            connections: number("connections")?,
+            waiting: number("waiting")?,
+        };
+        Some((number("at")?, standing))
+    }
+
+    fn state(&self) -> &'static str {
+        match self {
+            Standing {
+                is_stopping: true, ..
+            } => "stopped",
+            Standing {
+                is_draining: true, ..
+            } => "draining",
+            _ => "up",
+        }
+    }
+}
+
+struct Member {
+    standing: Standing,
+    heard: Instant,
+    /// Its clock less ours, in seconds.
+    skew: i64,
+    /// Whether the log has said that it is silent.
+    is_said: bool,
+}
+
+/// The masters of the cluster other than this one.
+pub struct Members {
+    /// Those that should be there (`cluster_peers`).
+    expected: Vec<String>,
+    known: BTreeMap<String, Member>,
+    told: Option<Instant>,
+}
+
+impl Members {
+    /// Nobody is known yet.
+    pub fn new(expected: Vec<String>) -> Members {
+        Members {
+            expected,
+            known: BTreeMap::new(),
+            told: None,
+        }
+    }
+
+    /// Whether this master is to tell that it is there.
+    pub fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self
+            .told
+            .is_none_or(|at| now.saturating_duration_since(at) >= EVERY);
+        if is_due {
+            self.told = Some(now);
+        }
+        is_due
+    }
+
+    /// A master has told what it is at `at` by its clock; `unix` is ours.
+    pub fn heard(&mut self, peer: &str, at: u64, standing: Standing, now: Instant, unix: u64) {
+        let skew = i64::try_from(at).unwrap_or(0) - i64::try_from(unix).unwrap_or(0);
+        if self.known.len() >= MOST && !self.known.contains_key(peer) {
+            return;
+        }
+        let before = self.known.get(peer);
+        let was_there = before.is_some_and(|m| !m.is_said && !m.standing.is_stopping);
+        if standing.is_stopping && was_there {
+            log::info!("cluster: {peer} stops");
+        } else if !was_there {
+            log::info!("cluster: {peer} is there (halite {})", standing.version);
+        }
+        let was_askew = before.is_some_and(|m| m.skew.unsigned_abs() > SKEW);
+        if skew.unsigned_abs() > SKEW && !was_askew {
+            log::warn!(
+                "cluster: the clock of {peer} differs from ours by {skew} s: minions that move miss jobs for as long. Is NTP set up \
+                 on both?"
+            );
+        }
+        let member = Member {
+            standing,
+            heard: now,
+            skew,
+            is_said: false,
+        };
+        self.known.insert(peer.to_owned(), member);
+    }
+
+    /// Says who has become silent, and forgets who has been for long.
+    pub fn tick(&mut self, now: Instant) {
+        let expected = &self.expected;
+        self.known.retain(|id, member| {
+            let silent = now.saturating_duration_since(member.heard);
+            if silent >= AWAY && !std::mem::replace(&mut member.is_said, true) {
+                match member.standing.is_stopping {
+                    true => log::info!("cluster: {id} has stopped"),
+                    false => log::warn!("cluster: {id} is silent"),
+                }
+            }
+            silent < FORGOTTEN || expected.contains(id)
+        });
+    }
+
+    /// Ids of the masters that are there.
+    pub fn present(&self) -> Vec<String> {
+        let there = self
+            .known
+            .iter()
+            .filter(|(_, m)| !m.is_said && !m.standing.is_stopping);
+        there.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// What is known of each, for metrics; those that are expected and unknown too.
+    pub fn records(&self, now: Instant) -> Value {
+        let missing = self
+            .expected
+            .iter()
+            .filter(|id| !self.known.contains_key(*id));
+        let missing =
+            missing.map(|id| halite_wire::map! {"id" => id.as_str(), "state" => "missing"});
+        let known = self.known.iter().map(|(id, member)| {
+            let Standing {
+                version,
+                since,
+                is_leader,
+                connections,
+                waiting,
+                ..
+            } = &member.standing;
+            let state = match member.is_said && !member.standing.is_stopping {
+                true => "silent",
+                false => member.standing.state(),
+            };
+            halite_wire::map! {
+                "id" => id.as_str(), "state" => state, "version" => version.as_str(), "since" => *since,
+                "leader" => u64::from(*is_leader), "connections" => *connections, "waiting" => *waiting,
+                "silent" => now.saturating_duration_since(member.heard).as_secs(), "skew" => member.skew,
+            }
+        });
+        let all = known.chain(missing).take(MOST).map(Value::Map);
+        Value::Array(all.collect::<Vec<Value>>())
+    }
+}
+
+/// What this master is, in the form of [`Members::records`].
+pub fn own_record(id: &str, standing: &Standing) -> Map {
+    halite_wire::map! {
+        "id" => id, "state" => standing.state(), "version" => standing.version.as_str(), "since" => standing.since,
+        "leader" => u64::from(standing.is_leader), "connections" => standing.connections,
+        "waiting" => standing.waiting, "silent" => 0, "skew" => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn states(members: &Members, now: Instant) -> Vec<(String, String)> {
+        let records = members.records(now);
+        let text = |map: &Value, key| map.as_map().unwrap().str(key).unwrap().to_owned();
+        let all = records.as_array().unwrap().iter();
+        all.map(|one| (text(one, "id"), text(one, "state")))
+            .collect()
+    }
+
+    #[test]
+    fn who_is_silent_is_away() {
+        let start = Instant::now();
+        let mut members = Members::new(vec!["m2".into(), "m3".into()]);
+        assert!(members.is_due(start) && !members.is_due(start) && members.is_due(start + EVERY));
+        let standing = Standing {
+            version: "1".into(),
+            ..Standing::default()
+        };
+        let (at, read) = Standing::decode(&standing.encode(100)).unwrap();
+        assert_eq!((at, &read), (100, &standing));
+        members.heard("m2", 100, standing.clone(), start, 100);
+        members.tick(start);
+        assert_eq!(members.present(), ["m2"]);
+        let pair = |id: &str, state: &str| (id.to_owned(), state.to_owned());
+        assert_eq!(
+            states(&members, start),
+            [pair("m2", "up"), pair("m3", "missing")]
+        );
+        let later = start + AWAY;
+        members.tick(later);
+        assert_eq!(members.present(), [""; 0]);
+        assert_eq!(states(&members, later)[0], pair("m2", "silent"));
+        let stopping = Standing {
+            is_stopping: true,
+            ..standing.clone()
+        };
+        members.heard("m2", 100, standing, later, 100);
+        assert_eq!(members.present(), ["m2"]);
+        members.heard("m2", 100, stopping, later, 100);
+        assert_eq!(members.present(), [""; 0]);
+        members.tick(later + AWAY);
+        assert_eq!(states(&members, later)[0], pair("m2", "stopped"));
+        for n in 0..2 * MOST {
+            members.heard(&format!("x{n}"), 100, Standing::default(), later, 100);
+        }
+        assert_eq!(members.known.len(), MOST);
+        assert_eq!(Standing::decode(b"garbage"), None);
+    }
+}

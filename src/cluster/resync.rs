@@ -1,0 +1,499 @@
+//! What a job cache lacks, fetched from other masters: after a gap in the stream, for a new master, or when asked for.
+//!
+//! The one that lacks something asks each other master in turn. It tells what it has of some jobs, in order, as a digest of
+//! each; the other sends what differs, as much as fits into a letter, and how far that goes. So neither remembers anything
+//! about the other, and a letter that is lost is asked for again.
+
+use crate::jobs::record::{JobRecord, records_of, records_value};
+use crate::jobs::records;
+use halite_store::jobs::{JobStore, JobUpdate};
+use halite_wire::Value;
+use halite_wire::budget::Budget;
+use halite_wire::ids::Jid;
+use halite_wire::msgpack::{self, Profile};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Most jobs of a question.
+const JOBS: usize = 1000;
+/// Returns after which no further job is read for a letter.
+const RETURNS: usize = 50_000;
+/// Bytes of records after which a letter is full.
+const FULL: usize = 4 << 20;
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is asked for.
+const TRIES: u32 = 3;
+
+/// What a master has of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest {
+    /// How many returns.
+    count: u64,
+    /// Whose, and whether the load is there: a number that is the same for the same.
+    content: u64,
+}
+
+impl Digest {
+    fn of(update: &JobUpdate) -> Digest {
+        let load = update.load.as_ref().filter(|load| !load.contains("return"));
+        let ids = update.returns.iter().map(|one| fnv(one.id.as_bytes()));
+        Digest {
+            count: update.returns.len() as u64,
+            content: ids.fold(u64::from(load.is_some()), |all, one| all ^ one),
+        }
+    }
+}
+
+/// FNV-1a.
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// What one master writes to another.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Letter {
+    /// Asks for what it lacks.
+    Ask(Ask),
+    /// Answers.
+    Fill(Fill),
+}
+
+/// Asks for what there is of jobs since a time that this master lacks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ask {
+    /// For the answer.
+    ticket: u64,
+    /// Jobs that started then or later, in Unix seconds.
+    since: u64,
+    /// Jobs after this one.
+    after: Option<Jid>,
+    /// Up to this one; all if there is none.
+    until: Option<Jid>,
+    /// Records of the next job that came already.
+    skip: u64,
+    /// What is there of these jobs.
+    have: Vec<(Jid, Digest)>,
+}
+
+/// Some of what was asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fill {
+    ticket: u64,
+    /// What the other lacks.
+    pub records: Vec<JobRecord>,
+    /// This is all up to this job.
+    after: Option<Jid>,
+    /// How many records of the next one are there, too.
+    skip: u64,
+    /// Whether there is nothing more.
+    is_end: bool,
+}
+
+fn text(jid: Option<&Jid>) -> &str {
+    jid.map_or("", Jid::as_str)
+}
+
+impl Letter {
+    /// As it is sent to the master `to`.
+    pub fn encode(&self, to: &str) -> Vec<u8> {
+        let mut map = match self {
+            Letter::Ask(ask) => {
+                let one = |(jid, digest): &(Jid, Digest)| {
+                    let parts = [
+                        jid.as_str().into(),
+                        digest.count.into(),
+                        digest.content.into(),
+                    ];
+                    Value::Array(parts.into())
+                };
+                halite_wire::map! {
+                    "kind" => "ask", "ticket" => ask.ticket, "since" => ask.since,
+                    "after" => text(ask.after.as_ref()), "until" => text(ask.until.as_ref()),
+                    "skip" => ask.skip, "have" => Value::Array(ask.have.iter().map(one).collect()),
+                }
+            }
+            Letter::Fill(fill) => halite_wire::map! {
+                "kind" => "fill", "ticket" => fill.ticket, "records" => records_value(&fill.records),
+                "after" => text(fill.after.as_ref()), "skip" => fill.skip, "end" => fill.is_end,
+            },
+        };
+        map.set("to", to);
+        msgpack::encode_map(&map, Profile::Local)
+    }
+
+    /// Reads a letter to the master `to`; `None` if it is not one.
+    pub fn decode(bytes: &[u8], to: &str) -> Option<Letter> {
+        let map = msgpack::decode_load(bytes, Budget::of(bytes.len())).ok()?;
+        let number = |name: &str| number(map.get(name)?);
+        let jid = |name: &str| match map.str(name)? {
+            "" => Some(None),
+            jid => jid.parse().ok().map(Some),
+        };
+        if map.str("to")? != to {
+            return None;
+        }
+        let (ticket, after, skip) = (number("ticket")?, jid("after")?, number("skip")?);
+        match map.str("kind")? {
+            "ask" => {
+                let one = |value: &Value| {
+                    let [jid, count, content] = value.as_array()? else {
+                        return None;
+                    };
+                    let (count, content) = (self::number(count)?, self::number(content)?);
+                    Some((jid.as_str()?.parse().ok()?, Digest { count, content }))
+                };
+                Some(Letter::Ask(Ask {
+                    ticket,
+                    since: number("since")?,
+                    after,
+                    until: jid("until")?,
+                    skip,
+                    have: map
+                        .get("have")?
+                        .as_array()?
+                        .iter()
+                        .map(one)
+                        .collect::<Option<_>>()?,
+                }))
+            }
+            "fill" => Some(Letter::Fill(Fill {
+                ticket,
+                records: records_of(map.get("records")?)?,
+                after,
+                skip,
+                is_end: map.get("end")?.as_bool()?,
+            })),
+            _ => None,
+        }
+    }
+}
+
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::UInt(number) => Some(*number),
+        other => u64::try_from(other.as_int()?).ok(),
+    }
+}
+
+/// Jobs since a time, after this one.
+fn jobs_after(jobs: &dyn JobStore, since: u64, after: Option<&Jid>) -> io::Result<Vec<Jid>> {
+    let all = jobs.started_since(i64::try_from(since).unwrap_or(i64::MAX))?;
+    Ok(all.into_iter().filter(|jid| Some(jid) > after).collect())
+}
+
+/// The answer to a question.
+///
+/// # Errors
+/// The job log cannot be read.
+pub fn answer(jobs: &dyn JobStore, ask: Ask) -> io::Result<Fill> {
+    let have: HashMap<Jid, Digest> = ask.have.into_iter().collect();
+    let mut fill = Fill {
+        ticket: ask.ticket,
+        records: Vec::new(),
+        after: ask.after.clone(),
+        skip: 0,
+        is_end: false,
+    };
+    let (mut size, mut read, mut skip) = (0, 0, ask.skip);
+    for jid in jobs_after(jobs, ask.since, ask.after.as_ref())? {
+        if ask.until.as_ref().is_some_and(|until| jid > *until) {
+            break;
+        }
+        if read >= RETURNS {
+            return Ok(fill);
+        }
+        if let Some(update) = jobs.updates(&jid, 0)? {
+            read += update.returns.len() + 1;
+            if have.get(&jid) != Some(&Digest::of(&update)) {
+                let all = records(jobs, update, |_| true)?;
+                for record in all
+                    .into_iter()
+                    .skip(usize::try_from(skip).unwrap_or(usize::MAX))
+                {
+                    if size > 0 && size + record.size() > FULL {
+                        fill.skip += skip;
+                        return Ok(fill);
+                    }
+                    size += record.size();
+                    fill.skip += 1;
+                    fill.records.push(record);
+                }
+            }
+        }
+        (fill.after, fill.skip, skip) = (Some(jid), 0, 0);
+    }
+    (fill.after, fill.is_end) = (ask.until, true);
+    Ok(fill)
+}
+
+/// What is being fetched.
+#[derive(Debug)]
+struct Round {
+    since: u64,
+    peer: String,
+    after: Option<Jid>,
+    /// The last job of the present question; `None` if it goes to the end.
+    until: Option<Jid>,
+    /// Whether `until` counts, and the jobs up to it are being asked for.
+    is_within: bool,
+    skip: u64,
+    asked: Option<Instant>,
+    tries: u32,
+}
+
+/// Fetches what this master lacks.
+#[derive(Debug, Default)]
+pub struct Resync {
+    /// Jobs that started then or later are to be compared, in Unix seconds.
+    pub wanted: Option<u64>,
+    peers: VecDeque<String>,
+    round: Option<Round>,
+    ticket: u64,
+    /// Records that were fetched.
+    pub fetched: u64,
+    /// How often it was finished.
+    pub finished: u64,
+}
+
+impl Resync {
+    /// Jobs that started then or later are to be compared with those of the others.
+    pub fn want(&mut self, since: u64) {
+        self.wanted = Some(self.wanted.map_or(since, |wanted| wanted.min(since)));
+        // What is under way began with another time.
+        (self.round, self.peers) = (None, VecDeque::new());
+    }
+
+    /// The next question, and to whom; `present` are the masters that are there.
+    ///
+    /// # Errors
+    /// The job log cannot be read.
+    pub fn next(
+        &mut self,
+        present: &[String],
+        jobs: &dyn JobStore,
+        now: Instant,
+    ) -> io::Result<Option<(String, Ask)>> {
+        let Some(since) = self.wanted else {
+            return Ok(None);
+        };
+        let is_waiting = |at: Instant| now.saturating_duration_since(at) < PATIENCE;
+        match &mut self.round {
+            Some(round) if round.asked.is_some_and(is_waiting) => return Ok(None),
+            Some(round) => {
+                round.tries += 1;
+                if round.tries > TRIES {
+                    log::warn!(
+                        "cluster: {} does not answer what its job cache has; `halite-run cluster.resync` asks again",
+                        round.peer
+                    );
+                    self.round = None;
+                    self.end_if_over();
+                    return Ok(None);
+                }
+            }
+            None if self.peers.is_empty() && present.is_empty() => return Ok(None),
+            None => {
+                if self.peers.is_empty() {
+                    self.peers.extend(present.iter().cloned());
+                    log::info!(
+                        "cluster: compares jobs with those of {}",
+                        present.join(", ")
+                    );
+                }
+                self.round = self.peers.pop_front().map(|peer| Round {
+                    since,
+                    peer,
+                    after: None,
+                    until: None,
+                    is_within: false,
+                    skip: 0,
+                    asked: None,
+                    tries: 1,
+                });
+            }
+        }
+        let Some(round) = &mut self.round else {
+            return Ok(None);
+        };
+        self.ticket += 1;
+        round.asked = Some(now);
+        let ask = round.ask(self.ticket, jobs)?;
+        Ok(Some((round.peer.clone(), ask)))
+    }
+
+    /// An answer of a master: the records to be stored.
+    pub fn take(&mut self, peer: &str, fill: Fill) -> Vec<JobRecord> {
+        let ticket = self.ticket;
+        let Some(round) = self
+            .round
+            .as_mut()
+            .filter(|round| round.peer == peer && fill.ticket == ticket)
+        else {
+            return Vec::new();
+        };
+        self.fetched += fill.records.len() as u64;
+        (round.after, round.skip) = (fill.after, fill.skip);
+        (round.asked, round.tries) = (None, 0);
+        if fill.is_end {
+            round.is_within = false;
+            if round.until.is_none() {
+                self.round = None;
+                self.end_if_over();
+            }
+        }
+        fill.records
+    }
+
+    fn end_if_over(&mut self) {
+        if self.peers.is_empty() {
+            self.wanted = None;
+            self.finished += 1;
+            log::info!(
+                "cluster: jobs are compared; records fetched so far: {}",
+                self.fetched
+            );
+        }
+    }
+}
+
+impl Round {
+    /// What to ask now.
+    fn ask(&mut self, ticket: u64, jobs: &dyn JobStore) -> io::Result<Ask> {
+        let own = jobs_after(jobs, self.since, self.after.as_ref())?;
+        let (mut have, mut read) = (Vec::new(), 0);
+        let limit = self.until.clone().filter(|_| self.is_within);
+        let mut is_all = true;
+        for jid in own {
+            if limit.as_ref().is_some_and(|limit| jid > *limit) {
+                break;
+            }
+            if have.len() >= JOBS || read >= RETURNS {
+                is_all = false;
+                break;
+            }
+            if let Some(update) = jobs.updates(&jid, 0)? {
+                read += update.returns.len() + 1;
+                have.push((jid, Digest::of(&update)));
+            }
+        }
+        if !self.is_within {
+            let last = have.last().map(|(jid, _)| jid.clone());
+            (self.until, self.is_within) = (last.filter(|_| !is_all), true);
+        }
+        Ok(Ask {
+            ticket,
+            since: self.since,
+            after: self.after.clone(),
+            until: self.until.clone(),
+            skip: self.skip,
+            have,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::Known;
+    use halite_wire::ids::MinionId;
+    use std::sync::Arc;
+
+    fn jid(n: usize) -> Jid {
+        format!("2026112600{n:010}").parse().unwrap()
+    }
+
+    fn save(jobs: &dyn JobStore, n: usize, ids: &[&str], size: usize) {
+        let load = halite_wire::map! {"fun" => "test.ping"};
+        jobs.save_load(&jid(n), &load, &["a".into()], &[]).unwrap();
+        for id in ids {
+            let id: MinionId = id.parse().unwrap();
+            let load = halite_wire::map! {"id" => id.as_str(), "return" => "x".repeat(size)};
+            jobs.save_return(&jid(n), &id, &load).unwrap();
+        }
+    }
+
+    /// Plays it to its end; returns how many letters went there and back. Some are lost.
+    fn play(lacks: &Arc<dyn JobStore>, has: &dyn JobStore, loses: bool) -> usize {
+        let mut known = Known::of(lacks.clone());
+        let mut resync = Resync::default();
+        resync.want(0);
+        let mut now = Instant::now();
+        let present = ["m2".to_owned()];
+        for n in 0..1000 {
+            let Some((to, ask)) = resync.next(&present, &**lacks, now).unwrap() else {
+                assert_eq!((resync.wanted, resync.finished), (None, 1));
+                return n;
+            };
+            assert_eq!(to, "m2");
+            let sent = Letter::Ask(ask).encode("m2");
+            let Some(Letter::Ask(ask)) = Letter::decode(&sent, "m2") else {
+                panic!("it is a question");
+            };
+            assert_eq!(Letter::decode(&sent, "m3"), None);
+            let sent = Letter::Fill(answer(has, ask).unwrap()).encode("m1");
+            assert!(sent.len() < 2 * FULL);
+            let Some(Letter::Fill(fill)) = Letter::decode(&sent, "m1") else {
+                panic!("it is an answer");
+            };
+            if loses && n % 3 == 0 {
+                now += PATIENCE;
+                continue;
+            }
+            for record in resync.take("m2", fill) {
+                drop(known.store("m2", record).unwrap());
+            }
+        }
+        panic!("it does not end");
+    }
+
+    #[test]
+    fn what_is_missing_is_fetched() {
+        for loses in [false, true] {
+            let [lacks, has] = [(); 2].map(|()| halite_store::memory::stores().jobs);
+            // Many that both have, one without a return, one that is large, one that only the first has.
+            for n in 0..3000 {
+                save(&*lacks, n, &["a"], 1);
+                let ids: &[&str] = if n == 1700 { &["a", "b"] } else { &["a"] };
+                save(&*has, n, ids, 1);
+            }
+            save(&*has, 5000, &["a", "b", "c"], 3 << 20);
+            save(&*has, 5001, &["a"], 10);
+            save(&*lacks, 6000, &["a"], 10);
+            let letters = play(&lacks, &*has, loses);
+            assert!(letters < 20, "{letters}");
+            for (n, count) in [(0, 1), (1700, 2), (5000, 3), (5001, 1), (6000, 1)] {
+                let job = lacks.get(&jid(n)).unwrap().unwrap();
+                assert_eq!(
+                    (job.returns.len(), job.minions),
+                    (count, vec!["a".to_owned()])
+                );
+                assert_eq!(job.load.str("fun"), Some("test.ping"));
+            }
+            // Nothing is missing any more, so nothing is sent.
+            let again = Resync::default();
+            assert_eq!(again.fetched, 0);
+            assert!(play(&lacks, &*has, false) <= 4);
+        }
+    }
+
+    #[test]
+    fn who_does_not_answer_is_given_up() {
+        let jobs = halite_store::memory::stores().jobs;
+        let mut resync = Resync::default();
+        let mut now = Instant::now();
+        assert!(resync.next(&["m2".into()], &*jobs, now).unwrap().is_none());
+        resync.want(7);
+        assert!(resync.next(&[], &*jobs, now).unwrap().is_none());
+        let mut asked = 0;
+        while resync.wanted.is_some() {
+            asked += usize::from(resync.next(&["m2".into()], &*jobs, now).unwrap().is_some());
+            assert!(resync.next(&["m2".into()], &*jobs, now).unwrap().is_none());
+            now += PATIENCE;
+        }
+        assert_eq!(asked, TRIES as usize);
+    }
+}

@@ -1,0 +1,230 @@
+//! Who is there, and what masters ask each other.
+
+use super::{Cluster, Membership};
+use crate::link::Channel;
+use crate::members::{Members, Standing, own_record};
+use crate::pieces::{Foreign, Listener, Teller};
+use crate::record::token;
+use crate::resync::{Letter, Resync, answer};
+use crate::seal::sender;
+use halite_config::ClusterConfig;
+use halite_crypto::ClusterSecret;
+use halite_master::score;
+use halite_sys::exit::ExitError;
+use halite_sys::scoreboard::Scoreboard;
+use halite_sys::time::unix_now;
+use halite_wire::Value;
+use halite_wire::msgpack::{self, Profile};
+use std::time::{Duration, Instant};
+
+/// What is told to all, and what to one.
+const MEMBERS: &str = "member";
+const LETTERS: &str = "letter";
+/// Most bytes about members in the role's record of counters, which has a limit.
+const MEMBER_BYTES: usize = 6000;
+/// How long others may take to be heard before this master compares its jobs with theirs.
+const GATHER: Duration = Duration::from_secs(5);
+
+/// What the role has about the others.
+pub(super) struct Peers {
+    pub(super) members: Members,
+    pub(super) resync: Resync,
+    voice: Option<Voice>,
+    board: Option<Scoreboard>,
+    joined: Instant,
+    /// Whether minions are being sent away.
+    pub(super) is_draining: bool,
+    /// When this process started, in Unix seconds.
+    started: u64,
+}
+
+struct Voice {
+    members: (Teller, Listener),
+    letters: (Teller, Listener),
+}
+
+impl Peers {
+    pub(super) fn new(cluster: &ClusterConfig, own: &str, started: u64) -> Peers {
+        let others = cluster.peers.iter().filter(|peer| *peer != own);
+        Peers {
+            members: Members::new(others.cloned().collect()),
+            resync: Resync::default(),
+            voice: None,
+            board: Scoreboard::inherited().ok().map(|(board, _)| board),
+            joined: Instant::now(),
+            is_draining: false,
+            started,
+        }
+    }
+
+    /// This master is a member of the bucket with this mark.
+    pub(super) fn join(&mut self, secret: &ClusterSecret, mark: &str, origin: &str) {
+        let voice = |purpose| {
+            (
+                Teller::new(secret, mark, purpose, origin),
+                Listener::new(secret, mark, purpose),
+            )
+        };
+        self.joined = Instant::now();
+        self.voice = Some(Voice {
+            members: voice(MEMBERS),
+            letters: voice(LETTERS),
+        });
+    }
+}
+
+impl Cluster<'_> {
+    /// What this master tells of itself.
+    fn standing(&self, is_stopping: bool) -> Standing {
+        let records = self.peers.board.as_ref().map(score::all);
+        let publisher = records.as_ref().and_then(|all| {
+            let mut all = all.iter();
+            all.find(|record| record.str("role") == Some("publish"))
+        });
+        let connections = publisher.and_then(|record| record.int("subscribers"));
+        Standing {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            since: self.peers.started,
+            is_leader: self.lease.is_leader(Instant::now()),
+            is_draining: self.peers.is_draining,
+            is_stopping,
+            connections: u64::try_from(connections.unwrap_or(0)).unwrap_or(0),
+            waiting: self.streams.outbox.backlog() as u64,
+        }
+    }
+
+    /// Sends minions away, and leads no more.
+    pub(super) fn drain(&mut self) {
+        if !std::mem::replace(&mut self.peers.is_draining, true) {
+            log::warn!("cluster: this master sends its minions away, until it is started again");
+            self.resign();
+            self.tell_standing(false);
+        }
+    }
+
+    /// What is known of all masters, this one first.
+    pub(super) fn member_records(&self) -> Value {
+        let own = own_record(&self.config.id, &self.standing(false));
+        let others = self.peers.members.records(Instant::now());
+        let mut all = vec![Value::Map(own)];
+        all.extend(others.as_array().unwrap_or_default().iter().cloned());
+        let mut size = 0;
+        all.retain(|member| {
+            size += msgpack::encode(member, Profile::Local).len();
+            size <= MEMBER_BYTES
+        });
+        Value::Array(all)
+    }
+
+    /// Tells the others that this master is there, and asks for what it lacks.
+    pub(super) fn tend_peers(&mut self) -> Result<(), ExitError> {
+        let now = Instant::now();
+        self.peers.members.tick(now);
+        if self.membership != Membership::Member {
+            return Ok(());
+        }
+        if self.peers.members.is_due(now) {
+            self.tell_standing(false);
+        }
+        if !self.streams.is_open() || self.peers.joined.elapsed() < GATHER {
+            return Ok(());
+        }
+        let present = self.peers.members.present();
+        let asks = self.peers.resync.next(&present, &*self.stores.jobs, now)?;
+        if let Some((to, ask)) = asks {
+            self.write_letter(&to, &Letter::Ask(ask));
+        }
+        if self.streams.resync().is_some() && self.peers.resync.wanted.is_none() {
+            self.streams.compared();
+        }
+        Ok(())
+    }
+
+    /// Tells the others what this master is.
+    pub(super) fn tell_standing(&mut self, is_stopping: bool) {
+        let bytes = self.standing(is_stopping).encode(unix_now());
+        let Some(voice) = &mut self.peers.voice else {
+            return;
+        };
+        let (teller, _) = &mut voice.members;
+        for piece in teller.seal(&bytes).unwrap_or_default() {
+            self.link
+                .tell(Channel::Members, teller.origin.clone(), piece);
+        }
+    }
+
+    fn write_letter(&mut self, to: &str, letter: &Letter) {
+        let Some(voice) = &mut self.peers.voice else {
+            return;
+        };
+        let (teller, _) = &mut voice.letters;
+        match teller.seal(&letter.encode(to)) {
+            Ok(pieces) => {
+                for piece in pieces {
+                    let tail = format!("{}.{}", token(to), teller.origin);
+                    self.link.tell(Channel::Letters, tail, piece);
+                }
+            }
+            Err(size) => log::error!(
+                "cluster: {to} does not get what its job cache lacks: {size} bytes are too many for a letter"
+            ),
+        }
+    }
+
+    /// A master has told what it is.
+    pub(super) fn heard_member(&mut self, origin: &str, bytes: &[u8]) {
+        let Some(voice) = &mut self.peers.voice else {
+            return;
+        };
+        let (teller, listener) = &mut voice.members;
+        if origin == teller.origin {
+            return;
+        }
+        match (sender(origin), listener.open(origin, bytes)) {
+            (Some(peer), Ok(opened)) => {
+                let Some((at, standing)) = opened.and_then(|bytes| Standing::decode(&bytes)) else {
+                    return;
+                };
+                if peer == self.config.id {
+                    self.twin(at);
+                    return;
+                }
+                let (now, unix) = (Instant::now(), unix_now());
+                self.peers.members.heard(&peer, at, standing, now, unix);
+            }
+            (None, _) | (_, Err(Foreign)) => {
+                self.stranger(&format!("a message of member.{origin:.100}"))
+            }
+        }
+    }
+
+    /// A master has written to this one.
+    pub(super) fn heard_letter(&mut self, origin: &str, bytes: &[u8]) -> Result<(), ExitError> {
+        let Some(voice) = &mut self.peers.voice else {
+            return Ok(());
+        };
+        let (_, listener) = &mut voice.letters;
+        let (peer, opened) = match (sender(origin), listener.open(origin, bytes)) {
+            (Some(peer), Ok(opened)) if peer != self.config.id => (peer, opened),
+            _ => {
+                self.stranger(&format!("a letter of {origin:.100}"));
+                return Ok(());
+            }
+        };
+        let letter = opened.and_then(|bytes| Letter::decode(&bytes, &self.config.id));
+        match letter {
+            Some(Letter::Ask(ask)) => {
+                let fill = answer(&*self.stores.jobs, ask)?;
+                self.write_letter(&peer, &Letter::Fill(fill));
+            }
+            Some(Letter::Fill(fill)) => {
+                for record in self.peers.resync.take(&peer, fill) {
+                    self.streams.inbox.known.store(&peer, record)?;
+                }
+            }
+            // The rest of it is still to come, or it was there before, or it is for another master.
+            None => {}
+        }
+        Ok(())
+    }
+}
