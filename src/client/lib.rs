@@ -11,6 +11,7 @@ pub mod listen;
 pub mod local;
 pub mod orchestrate;
 pub mod runner;
+pub mod samples;
 pub mod sls;
 pub mod swarm;
 pub mod wheel;

@@ -1,7 +1,7 @@
 //! `cluster.*`: who is in the cluster, and what an operator may ask of it.
 
-use halite_client::runner::samples::{Sample, Samples, number};
 use halite_client::runner::{Args, Function, RunContext, RunError, RunnerOutput};
+use halite_client::samples::{Sample, Samples, number};
 use halite_config::ClusterConfig;
 use halite_transport::sockets::{Context, Push, PushOptions};
 use halite_wire::{Map, Value};

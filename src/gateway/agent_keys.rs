@@ -67,6 +67,7 @@ impl Newcomer<'_> {
             presented,
             grains: None,
             vouched: self.vouched,
+            is_alone: false,
         }
     }
 }

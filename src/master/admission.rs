@@ -87,6 +87,8 @@ pub struct Candidate<'a> {
     pub grains: Option<&'a Map>,
     /// Whether an option of the caller accepts it, like `auto_accept`.
     pub vouched: bool,
+    /// Whether no key is trusted for the first time now: this master has no connection to its cluster, and another one may be trusting another key.
+    pub is_alone: bool,
 }
 
 /// A decision that has not been carried out yet. If it changes keys, nobody else does until this is dropped.
@@ -134,7 +136,7 @@ impl Candidate<'_> {
             let decided = matches!(stored, Some((KeyState::Accepted | KeyState::Rejected, _)));
             let ask = !decided && !config.open_mode;
             let autoreject = ask && listed(&config.autoreject_file, self.id, config, true);
-            if ask && !autoreject && autosign.is_none() {
+            if ask && !autoreject && !self.is_alone && autosign.is_none() {
                 autosign = Some(self.autosigned(config, keys)?);
             }
             let verdict = decide(Known {
@@ -295,6 +297,7 @@ mod tests {
             presented: "",
             grains: Some(&grains),
             vouched: false,
+            is_alone: false,
         };
         let shown = |act| {
             candidate
@@ -370,6 +373,7 @@ mod tests {
             presented: "key",
             grains: None,
             vouched: false,
+            is_alone: false,
         }
     }
 

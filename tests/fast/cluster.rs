@@ -55,7 +55,7 @@ fn minions_move_without_a_sign_in() {
 
 #[test]
 fn keys_agree_after_a_time_without_servers() {
-    let Some(mut cluster) = Cluster::start("") else {
+    let Some(mut cluster) = Cluster::start("auto_accept: true") else {
         return;
     };
     let id = |name: &str| -> MinionId { name.parse().unwrap() };
@@ -69,12 +69,29 @@ fn keys_agree_after_a_time_without_servers() {
         let told = |master: &Master| master.tail().contains("goes on with the keys");
         cluster.masters.iter().all(told)
     });
+    // Nobody new is trusted meanwhile.
+    wait_until("its workers know it, too", || {
+        metric(&cluster.masters[0], "halite_cluster_member") == 0.0
+    });
+    keys[0]
+        .put(KeyState::Pending, &id("waits"), "a key")
+        .unwrap();
+    let ran = cluster.masters[0].halite_cli().key(&["-a", "waits", "-y"]);
+    let said = ran.describe();
+    assert!(said.contains("has no connection to its cluster"), "{said}");
+    assert_eq!(state(&cluster.masters[0], "waits"), Some(KeyState::Pending));
+    let mut late = Minion::halite(&cluster.masters[0], "late", "");
+    wait_until("a minion that comes now waits", || {
+        state(&cluster.masters[0], "late") == Some(KeyState::Pending)
+    });
     // What is changed meanwhile at one master is changed at the other as soon as they hear of each other.
     keys[0]
         .put(KeyState::Accepted, &id("new"), "a key")
         .unwrap();
     keys[1].delete(KeyState::Accepted, &id("revoked")).unwrap();
     cluster.nats.restart();
+    cluster.wait_state("late", Some(KeyState::Accepted));
+    late.must_live();
     cluster.wait_state("new", Some(KeyState::Accepted));
     cluster.wait_state("revoked", None);
     cluster.wait_state("kept", Some(KeyState::Accepted));

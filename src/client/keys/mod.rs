@@ -8,6 +8,7 @@ mod pairs;
 
 pub use pairs::{KeyPairError, SignatureOptions, generate_pair, make_signature};
 
+use crate::samples::Samples;
 use halite_config::{BusFraming, MasterConfig, SaltSeries};
 use halite_crypto::{HashType, PublicKey, clean_key, finger};
 use halite_ipc::{Event, Framing, Publisher, StampStyle};
@@ -19,6 +20,7 @@ use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::io;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// Ids by state, in the order used by the series; ids are sorted ignoring case.
 pub type Selection = Vec<(KeyState, Vec<MinionId>)>;
@@ -34,6 +36,8 @@ pub enum FingerForm {
     Text,
 }
 
+/// How long a master may take to connect to its cluster.
+const CONNECTS: Duration = Duration::from_secs(3);
 /// The states of which an id is in one; denied keys exist in addition.
 const EFFECTIVE: [KeyState; 3] = [KeyState::Accepted, KeyState::Pending, KeyState::Rejected];
 
@@ -228,7 +232,16 @@ impl<'a> Keys<'a> {
     }
 
     /// Accepts the keys of a selection; invalid RSA public keys keep their state.
+    ///
+    /// # Errors
+    /// The master runs, but has no connection to its cluster: another master may be accepting another key for the same id.
     pub fn accept(&mut self, selection: &Selection) -> io::Result<KeyChanges> {
+        if is_alone(self.config) {
+            return Err(io::Error::other(
+                "not accepted: this master has no connection to its cluster (`halite-run cluster.status`). Another one may be accepting \
+                 another key for the same id. Keys can be rejected and deleted",
+            ));
+        }
         self.change(selection, KeyState::Accepted)
     }
 
@@ -415,4 +428,20 @@ fn sort_ignoring_case(ids: &mut [MinionId]) {
     if !ids.iter().all(plain) {
         ids.sort_by_cached_key(|id| (id.as_str().to_lowercase(), id.clone()));
     }
+}
+/// Whether the master runs without a connection to its cluster. One that has just started gets some time for it.
+fn is_alone(config: &MasterConfig) -> bool {
+    let deadline = Instant::now() + CONNECTS;
+    while config.cluster().is_some() {
+        match Samples::read(&config.master_status()) {
+            Ok(samples) if samples.one("halite_cluster_member") == 0.0 => {}
+            // What is changed while the master is down is told when it starts.
+            _ => return false,
+        }
+        if Instant::now() >= deadline {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(250));
+    }
+    false
 }

@@ -1,7 +1,7 @@
 //! `fleet.status`: master and fleet on one screen. Not one of Salt's runners.
 
-use super::samples::{Samples, number};
 use super::{Function, RunContext, RunError, RunnerOutput};
+use crate::samples::{Samples, number};
 use halite_config::MasterConfig;
 use halite_store::Stores;
 use halite_store::keys::KeyState;

@@ -25,7 +25,6 @@ mod queue;
 pub mod reactor;
 mod salt;
 mod saltutil;
-pub mod samples;
 mod survey;
 mod test;
 

@@ -6,11 +6,15 @@ use crate::record::{META, Meta};
 use crate::sync::{Joins, Put};
 use halite_crypto::random_hex;
 use halite_sys::exit::ExitError;
+use std::time::{Duration, Instant};
+
+/// How long another entry that says what the bucket is may take to be heard of.
+const SETTLE: Duration = Duration::from_secs(2);
 
 impl Cluster<'_> {
     /// All entries are known now.
     pub(super) fn join(&mut self) -> Result<(), ExitError> {
-        let found = self.early.iter().find(|entry| entry.name == META);
+        let found = self.early.iter().rfind(|entry| entry.name == META);
         let revision = found.map_or(0, |entry| entry.revision);
         let is_there = found.is_some_and(|entry| !entry.value.is_empty());
         let meta = found.and_then(|entry| self.sealer.open_meta(&entry.value));
@@ -137,7 +141,8 @@ impl Cluster<'_> {
                 if let Some((_, known)) = &mut self.meta {
                     *known = revision;
                 }
-                self.become_member(Joins::Again)
+                self.founded = Some(Instant::now());
+                Ok(())
             }
             // The entry of the one that was faster is here, or will be: as if it had been found.
             Put::Conflict | Put::Unknown => {
@@ -146,6 +151,23 @@ impl Cluster<'_> {
                 self.join_late()
             }
         }
+    }
+
+    /// Begins to take part in the bucket that this master has made its own, unless another one has as well: old servers take
+    /// both entries (nats-server #4320).
+    pub(super) fn settle_founding(&mut self) -> Result<(), ExitError> {
+        if self.founded.take_if(|at| at.elapsed() >= SETTLE).is_none() {
+            return Ok(());
+        }
+        let last = self.early.iter().rfind(|entry| entry.name == META);
+        let last = last.and_then(|entry| self.sealer.open_meta(&entry.value));
+        let own = self.meta.as_ref().map(|(meta, _)| meta);
+        if last.as_ref().is_none_or(|last| Some(last) == own) {
+            return self.become_member(Joins::Again);
+        }
+        self.meta = None;
+        self.membership = Membership::Unknown;
+        self.join()
     }
 
     /// The entry that says what the bucket is must not change: it is written again.

@@ -150,6 +150,8 @@ struct Cluster<'a> {
     /// Whether a deletion asks for a new key of publications: here, and in the bucket.
     is_rotation_asked: bool,
     is_rotation_wanted: bool,
+    /// When this master made the bucket its own, until that is settled.
+    founded: Option<Instant>,
     /// What the bucket is, and the revision of the entry that says so.
     meta: Option<(Meta, u64)>,
     /// When the key of publications was last replaced by this process.
@@ -209,6 +211,7 @@ impl<'a> Cluster<'a> {
             is_rotation_asked: false,
             is_rotation_wanted: false,
             meta: None,
+            founded: None,
             rotated: Instant::now(),
             said_down: false,
             stored: Instant::now(),
@@ -247,6 +250,7 @@ impl<'a> Cluster<'a> {
         }
         self.tell()?;
         self.acknowledge();
+        self.settle_founding()?;
         self.tend_peers()?;
         self.lead();
         if self.looked.is_none_or(|at| at.elapsed() >= WATCH) {
@@ -311,6 +315,7 @@ impl<'a> Cluster<'a> {
                 self.early.clear();
                 self.all_told = false;
                 self.meta = None;
+                self.founded = None;
                 self.replacing = None;
                 self.sync.down();
                 self.streams.down();

@@ -47,6 +47,7 @@ pub(super) fn admit(
         presented: &presented,
         grains: load.get("autosign_grains").and_then(Value::as_map),
         vouched: false,
+        is_alone: worker.cluster.is_some() && !worker.is_member(),
     };
     if is_full(worker, &id) {
         log::warn!(
@@ -61,6 +62,12 @@ pub(super) fn admit(
     let decision = candidate.decide(&worker.config, &*worker.stores.keys)?;
     let verdict = decision.verdict;
     match verdict {
+        Verdict::Pending { store: true } if candidate.is_alone => {
+            log::warn!(
+                minion:% = id, peer:% = peer;
+                "new key of {id} from {peer} waits: without a connection to its cluster this master trusts nobody new"
+            );
+        }
         Verdict::Pending { store: true } => {
             log::info!(minion:% = id, peer:% = peer; "new key of {id} from {peer}, waiting for `halite-key -a {id}`");
         }
@@ -101,6 +108,7 @@ pub(super) fn accepted_again(worker: &mut Context, id: &MinionId, key: &PublicKe
         presented: &presented,
         grains: None,
         vouched: false,
+        is_alone: false,
     };
     let (result, act) = Verdict::Accepted { store: false }.event_fields();
     let event = candidate.event(&worker.config, result, act);
