@@ -1,6 +1,7 @@
 //! Whether this master takes part: what the bucket is, and whether it is the one that this master knows.
 
 use super::{Cluster, Membership};
+use crate::link::LinkEvent;
 use crate::memory::Memory;
 use crate::record::{META, Meta};
 use crate::sync::{Joins, Put};
@@ -11,7 +12,48 @@ use std::time::{Duration, Instant};
 /// How long another entry that says what the bucket is may take to be heard of.
 const SETTLE: Duration = Duration::from_secs(2);
 
+/// Silence after which the servers are taken to have no majority. The leader's entry is written every 2 seconds; after the end of
+/// a leader it takes 6 until another one writes it.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// Whether a majority of the servers took part in this, now or before the present connection.
+pub(super) fn is_sign_of_majority(event: &LinkEvent) -> bool {
+    matches!(
+        event,
+        LinkEvent::Entry(_)
+            | LinkEvent::AllTold
+            | LinkEvent::Told { .. }
+            | LinkEvent::PutEnded(_, Put::Done(_))
+            | LinkEvent::Appended(_, _, true)
+    )
+}
+
 impl Cluster<'_> {
+    /// Whether this master reaches the others. A server that is cut off from the other servers keeps its connections, and even
+    /// sends heartbeats.
+    pub(super) fn reaches_others(&self) -> bool {
+        self.membership == Membership::Member
+            && self.streams.is_open()
+            && self.heard.elapsed() < SILENCE
+    }
+
+    /// Logs when the servers do nothing any more, although they are connected.
+    pub(super) fn tell_of_silence(&mut self) {
+        if self.membership != Membership::Member {
+            return;
+        }
+        let is_silent = self.heard.elapsed() >= SILENCE;
+        if std::mem::replace(&mut self.said_silent, is_silent) == is_silent {
+            return;
+        }
+        match is_silent {
+            true => log::warn!(
+                "cluster: the NATS servers have no majority; the master goes on with the keys that it has"
+            ),
+            false => log::info!("cluster: the NATS servers answer again"),
+        }
+    }
+
     /// All entries are known now.
     pub(super) fn join(&mut self) -> Result<(), ExitError> {
         let found = self.early.iter().rfind(|entry| entry.name == META);

@@ -156,6 +156,10 @@ struct Cluster<'a> {
     meta: Option<(Meta, u64)>,
     /// When the key of publications was last replaced by this process.
     rotated: Instant,
+    /// When the servers have last shown that they can write.
+    heard: Instant,
+    /// Whether the log has said that they do not.
+    said_silent: bool,
     /// Whether the log has said that there is no connection.
     said_down: bool,
     /// When the memory was last stored.
@@ -213,6 +217,8 @@ impl<'a> Cluster<'a> {
             meta: None,
             founded: None,
             rotated: Instant::now(),
+            heard: Instant::now(),
+            said_silent: false,
             said_down: false,
             stored: Instant::now(),
             looked: None,
@@ -226,7 +232,7 @@ impl<'a> Cluster<'a> {
 
     fn counters(&self) -> Map {
         halite_wire::map! {
-            "member" => u64::from(self.membership == Membership::Member && self.streams.is_open()), "keys" => self.sync.count() as u64,
+            "member" => u64::from(self.reaches_others()), "keys" => self.sync.count() as u64,
             "connections" => self.connections, "conflicts" => self.conflicts, "refused" => self.refused,
             "told" => self.streams.outbox.told, "waiting" => self.streams.outbox.backlog(),
             "returns" => self.streams.inbox.returns, "published" => self.streams.inbox.published,
@@ -274,6 +280,7 @@ impl<'a> Cluster<'a> {
         }
         if self.stored.elapsed() >= STORE {
             self.remember()?;
+            self.tell_of_silence();
         }
         Ok(())
     }
@@ -298,6 +305,9 @@ impl<'a> Cluster<'a> {
     }
 
     fn hear(&mut self, event: LinkEvent) -> Result<(), ExitError> {
+        if membership::is_sign_of_majority(&event) {
+            self.heard = Instant::now();
+        }
         match event {
             LinkEvent::Up(server) => {
                 match std::mem::take(&mut self.said_down) {
