@@ -13,7 +13,7 @@ use crate::sync::Put;
 use async_nats::jetstream::kv::{Operation, Store, UpdateErrorKind};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use async_nats::{Client, ConnectOptions, Event, jetstream};
-use futures_util::stream::select_all;
+use futures_util::stream::{FuturesUnordered, select_all};
 use futures_util::{Stream, StreamExt};
 use halite_config::ClusterConfig;
 use halite_nats::{LinkOptions, error_text, shown, url};
@@ -183,7 +183,7 @@ impl Link {
         self.orders.try_send(Order::Put(write)).is_ok()
     }
 
-    /// Reads a stream after this message, on this connection.
+    /// Reads a stream after this message, on this connection, unless it is read already.
     pub fn follow(&self, kind: StreamKind, after: Cursor) -> bool {
         self.orders.try_send(Order::Follow(kind, after)).is_ok()
     }
@@ -371,6 +371,9 @@ impl Session {
             }
         }
         let mut writing = JoinSet::new();
+        // Opening takes seconds if the servers choose one for it that cannot be reached.
+        let mut opening = FuturesUnordered::new();
+        let mut begun = Vec::new();
         let (mut jobs, mut data) = (None, None);
         let mut heard = self.hear(client).await?;
         loop {
@@ -418,6 +421,21 @@ impl Session {
                         return Ok(());
                     }
                 }
+                Some((kind, opened)) = opening.next() => {
+                    let event = match opened {
+                        Ok((log, found)) => {
+                            *slot(kind, &mut jobs, &mut data) = Some(log);
+                            LinkEvent::Following(kind, found)
+                        }
+                        Err(why) => {
+                            begun.retain(|other| *other != kind);
+                            LinkEvent::NotFollowing(why)
+                        }
+                    };
+                    if self.tell(event).is_err() {
+                        return Ok(());
+                    }
+                }
                 order = waiting.recv(), if writing.len() < AT_ONCE => {
                     let event = match order {
                         None => return Ok(()),
@@ -426,13 +444,13 @@ impl Session {
                             continue;
                         }
                         Some(Order::Follow(kind, cursor)) => {
-                            match stream::Log::open(self, client, kind, cursor).await {
-                                Ok((log, found)) => {
-                                    *slot(kind, &mut jobs, &mut data) = Some(log);
-                                    LinkEvent::Following(kind, found)
-                                }
-                                Err(why) => LinkEvent::NotFollowing(why),
+                            if !begun.contains(&kind) {
+                                begun.push(kind);
+                                opening.push(async move {
+                                    (kind, stream::Log::open(self, client, kind, cursor).await)
+                                });
                             }
+                            continue;
                         }
                         Some(Order::Tell(channel, tail, bytes)) => {
                             let sent = client.publish(self.subject(channel, &tail), bytes.into());

@@ -140,7 +140,7 @@ impl Log {
                 ..OrderedConfig::default()
             })
             .await
-            .map_err(|e| error_text(&e))?;
+            .map_err(|e| format!("the stream {name} cannot be read: {}", error_text(&e)))?;
         let reader = consumer.messages().await.map_err(|e| error_text(&e))?;
         let log = Log {
             kind,

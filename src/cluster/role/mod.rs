@@ -274,9 +274,10 @@ impl<'a> Cluster<'a> {
             self.retried = Instant::now();
             let acts = self.sync.retry();
             self.act(acts)?;
-            if self.membership == Membership::Member {
-                self.follow();
-            }
+            self.follow();
+        }
+        if self.streams.is_opening_due() {
+            self.follow();
         }
         if self.stored.elapsed() >= STORE {
             self.remember()?;
@@ -346,6 +347,7 @@ impl<'a> Cluster<'a> {
             LinkEvent::PutEnded(name, how) => self.put_ended(&name, how)?,
             LinkEvent::Following(kind, found) => self.following(kind, found)?,
             LinkEvent::NotFollowing(why) => {
+                self.streams.opening_failed();
                 log::error!("cluster: {why}; until then other masters are not heard")
             }
             LinkEvent::Told {

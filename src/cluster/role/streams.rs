@@ -23,6 +23,8 @@ use std::time::{Duration, Instant, SystemTime};
 const LOG: &str = "log";
 /// A job may have returns that come this much later than it started, in seconds.
 const LONGEST_JOB: u64 = 86_400;
+/// Pause after a stream could not be opened: the next time, the servers may choose another one for it.
+const REOPENING: Duration = Duration::from_secs(1);
 /// How far the clocks of an earlier and this start may differ, in seconds.
 const SKEW: u64 = 5;
 
@@ -36,6 +38,8 @@ pub(super) struct Streams {
     voice: Option<(Teller, Listener)>,
     is_following: bool,
     has_data: bool,
+    /// When to open again what could not be opened.
+    open_at: Option<Instant>,
     /// Whether a cursor has changed in memory since it was stored.
     is_cursor_new: bool,
     /// The last message about jobs that was taken.
@@ -60,6 +64,7 @@ impl Streams {
             voice: None,
             is_following: false,
             has_data: false,
+            open_at: None,
             is_cursor_new: false,
             taken: 0,
             memory,
@@ -121,7 +126,19 @@ impl Streams {
         self.is_cursor_new = true;
     }
 
+    /// A stream could not be opened.
+    pub(super) fn opening_failed(&mut self) {
+        self.open_at = Some(Instant::now() + REOPENING);
+    }
+
+    /// Whether it is time to open it again; says so once.
+    pub(super) fn is_opening_due(&mut self) -> bool {
+        let is_due = self.open_at.is_some_and(|at| at <= Instant::now());
+        is_due && self.open_at.take().is_some()
+    }
+
     pub(super) fn down(&mut self) {
+        self.open_at = None;
         (self.is_following, self.has_data) = (false, false);
         self.outbox.down();
         self.data.down();
@@ -151,6 +168,9 @@ impl Streams {
 impl Cluster<'_> {
     /// Opens the streams that are not.
     pub(super) fn follow(&self) {
+        if self.membership != Membership::Member {
+            return;
+        }
         for (kind, cursor) in self.streams.closed() {
             self.link.follow(kind, cursor);
         }
