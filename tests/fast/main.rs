@@ -7,6 +7,7 @@ mod batch;
 mod between_minions;
 mod bus;
 mod cluster;
+mod cluster_failures;
 mod cluster_members;
 mod collective_brokers;
 mod command_line;

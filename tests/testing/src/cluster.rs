@@ -98,7 +98,7 @@ fn join(first: &Master, lines: &str) -> Master {
     master
 }
 
-fn is_member(master: &Master) -> bool {
+pub(crate) fn is_member(master: &Master) -> bool {
     master.tail().contains("cluster: member of test")
 }
 

@@ -24,11 +24,13 @@ pub mod minion;
 pub mod modules;
 pub mod mosquitto;
 pub mod nats_server;
+pub mod network;
 pub mod ports;
 pub mod process;
 pub mod proxy;
 pub mod rabbitmq;
 pub mod scale;
+pub mod three;
 
 pub use check::Checks;
 pub use cli::Cli;

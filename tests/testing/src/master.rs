@@ -1,9 +1,11 @@
 //! Masters.
 
 use super::config::Home;
+use super::harness::send;
 use super::ports::{Ports, listens};
 use super::process::Process;
 use super::{Cli, Stock, halite_program, short_dir, wait_until};
+use halite::sys::procs;
 use halite_ipc::Subscriber;
 use nix::sys::signal::Signal;
 use std::path::PathBuf;
@@ -36,6 +38,15 @@ impl Master {
 
     /// Starts the master at the path `program`, with further lines of configuration.
     pub fn start(program: PathBuf, extra: &str) -> Master {
+        Master::start_prepared(program, extra, |_| ())
+    }
+
+    /// Starts `halite-master` with further lines of configuration, and with what `prepare` puts into its directories before.
+    pub fn halite_prepared(extra: &str, prepare: impl FnOnce(&Home)) -> Master {
+        Master::start_prepared(halite_program("halite-master"), extra, prepare)
+    }
+
+    fn start_prepared(program: PathBuf, extra: &str, prepare: impl FnOnce(&Home)) -> Master {
         let dir = short_dir();
         let home = Home::create(dir.path().join("m"), "master");
         let ports = Ports::hold(2);
@@ -58,6 +69,7 @@ impl Master {
             ret_port,
             dir,
         };
+        prepare(&master.home);
         ports.release();
         master.start_again();
         master
@@ -114,6 +126,23 @@ impl Master {
         }
     }
 
+    /// Stops all its processes as on a machine that hangs; [`Master::resume`] lets them go on.
+    pub fn pause(&self) {
+        self.signal_all(Signal::SIGSTOP);
+    }
+
+    /// Lets all its processes go on.
+    pub fn resume(&self) {
+        self.signal_all(Signal::SIGCONT);
+    }
+
+    /// Each role is a process group of its own. The main process comes first, so that it starts none meanwhile.
+    fn signal_all(&self, signal: Signal) {
+        let main = u32::try_from(self.id()).expect("it runs");
+        let found = procs::family(main).expect("processes can be listed");
+        found.iter().for_each(|one| send(one.pid, signal));
+    }
+
     /// The socket on which it publishes events.
     pub fn bus(&self) -> PathBuf {
         self.home.sockets().join("master_event_pub.ipc")
@@ -142,6 +171,11 @@ impl Master {
     /// The tools of a stock release for this master.
     pub fn stock_cli(&self, stock: &Stock) -> Cli {
         Cli::stock(stock, self.home.config_dir())
+    }
+
+    /// Its log.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.home.log()).unwrap_or_default()
     }
 
     /// The last lines of its log.

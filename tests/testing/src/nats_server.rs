@@ -3,14 +3,18 @@
 use super::ports::Ports;
 use super::process::Process;
 use super::{short_dir, wait_for, wait_until};
+use serde_json::Value;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A server on its own loopback port, which is stopped when this is dropped.
+/// A server on its own port, which is stopped when this is dropped.
 pub struct NatsServer {
+    /// Where it listens.
+    host: Ipv4Addr,
     /// Its port; the same after a restart.
     pub port: u16,
     monitor: u16,
@@ -23,28 +27,47 @@ pub struct NatsServer {
 impl NatsServer {
     /// Starts a server with further arguments (`--user x --pass y`, ...). `None`, with a message, if it is not installed.
     pub fn start(arguments: &[&str]) -> Option<NatsServer> {
-        let known = [
-            "/usr/sbin/nats-server",
-            "/usr/bin/nats-server",
-            "/usr/local/bin/nats-server",
-        ];
-        let Some(program) = known.iter().map(Path::new).find(|path| path.exists()) else {
-            eprintln!("skipped: there is no nats-server; install the package nats-server");
-            return None;
-        };
         let held = Ports::hold(2);
         let (port, monitor) = (held.numbers()[0], held.numbers()[1]);
-        held.release();
         let mut server = NatsServer {
+            host: Ipv4Addr::LOCALHOST,
             port,
             monitor,
             arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
-            program: program.to_owned(),
+            program: program()?,
             process: None,
             dir: short_dir(),
         };
+        held.release();
         server.restart();
         Some(server)
+    }
+
+    /// Servers at these addresses that keep JetStream's data together, not started yet. `None`, with a message, if it is not installed.
+    pub fn cluster(hosts: [Ipv4Addr; 3]) -> Option<[NatsServer; 3]> {
+        let program = program()?;
+        let held = Ports::hold(9);
+        let ports: Vec<[u16; 3]> = held.numbers().as_chunks().0.to_vec();
+        let route = |n: usize| format!("nats://{}:{}", hosts[n], ports[n][2]);
+        let routes = [0, 1, 2].map(route).join(",");
+        let server = |n: usize| {
+            let [port, monitor, _] = ports[n];
+            let (name, own) = (server_name(n), route(n));
+            let words = ["--jetstream", "--store_dir", "jetstream"];
+            let names = ["--server_name", &name, "--cluster_name", "three"];
+            let links = ["--cluster", &own, "--routes", &routes];
+            let arguments = [&words[..], &names[..], &links[..]].concat();
+            NatsServer {
+                host: hosts[n],
+                port,
+                monitor,
+                arguments: arguments.into_iter().map(str::to_owned).collect(),
+                program: program.clone(),
+                process: None,
+                dir: short_dir(),
+            }
+        };
+        Some([0, 1, 2].map(server))
     }
 
     /// Starts a server that requires TLS, with a certificate for `localhost`, and client certificates of the same CA.
@@ -66,7 +89,7 @@ impl NatsServer {
     pub fn restart(&mut self) {
         let mut command = Command::new(&self.program);
         command
-            .args(["-a", "127.0.0.1", "-p", &self.port.to_string()])
+            .args(["-a", &self.host.to_string(), "-p", &self.port.to_string()])
             .args(["-m", &self.monitor.to_string()])
             .args(&self.arguments)
             .current_dir(self.dir.path());
@@ -74,7 +97,7 @@ impl NatsServer {
         let mut process = Process::start("nats-server", &mut command, &log);
         wait_until("nats-server greets", || {
             process.must_live();
-            greets(self.port)
+            greets((self.host, self.port))
         });
         self.process = Some(process);
     }
@@ -112,32 +135,57 @@ impl NatsServer {
         self.restart();
     }
 
-    /// `127.0.0.1:port`.
+    /// `host:port`.
     pub fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
+        format!("{}:{}", self.host, self.port)
+    }
+
+    /// Whether it was started, and not killed since.
+    pub fn is_running(&self) -> bool {
+        self.process.is_some()
     }
 
     /// A client connected to it.
     pub fn client(&self) -> NatsClient {
-        NatsClient::connect(self.port)
+        NatsClient::connect((self.host, self.port))
+    }
+
+    /// A page of its monitoring port; `None` if it does not answer.
+    fn page(&self, path: &str) -> Option<Value> {
+        let asked = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
+        let mut text = String::new();
+        let mut stream = TcpStream::connect((self.host, self.monitor)).ok()?;
+        stream.write_all(asked.as_bytes()).ok()?;
+        stream.read_to_string(&mut text).ok()?;
+        let (_, body) = text.split_once("\r\n\r\n")?;
+        serde_json::from_str(body).ok()
     }
 
     /// Its connections, from its monitoring port.
-    pub fn connections(&self) -> Vec<serde_json::Value> {
-        let asked = "GET /connz?subs=1&limit=100000 HTTP/1.0\r\nHost: localhost\r\n\r\n";
-        let mut text = String::new();
-        let read =
-            TcpStream::connect((Ipv4Addr::LOCALHOST, self.monitor)).and_then(|mut stream| {
-                stream.write_all(asked.as_bytes())?;
-                stream.read_to_string(&mut text)
-            });
-        read.expect("nats-server lists its connections");
-        let (_, body) = text.split_once("\r\n\r\n").expect("an HTTP response");
-        let report: serde_json::Value = serde_json::from_str(body).expect("a JSON body");
+    pub fn connections(&self) -> Vec<Value> {
+        let report = self.page("/connz?subs=1&limit=100000");
+        let report = report.expect("nats-server lists its connections");
         report["connections"]
             .as_array()
             .cloned()
             .unwrap_or_default()
+    }
+
+    /// The name of the server that leads all of them, and of those that lead a stream each, as far as it knows; `None` while it
+    /// knows none.
+    pub fn leaders(&self) -> Option<Leaders> {
+        let report = self.page("/jsz?accounts=true&streams=true")?;
+        let name = |value: &Value| value["leader"].as_str().map(str::to_owned);
+        let all = name(&report["meta_cluster"])?;
+        let streams = report["account_details"][0]["stream_detail"].as_array();
+        let streams = streams.into_iter().flatten().filter_map(|stream| {
+            let leader = name(&stream["cluster"]).filter(|leader| !leader.is_empty())?;
+            Some((stream["name"].as_str()?.to_owned(), leader))
+        });
+        Some(Leaders {
+            of_all: Some(all).filter(|all| !all.is_empty())?,
+            of_streams: streams.collect(),
+        })
     }
 
     /// How many connections are subscribed to exactly this subject.
@@ -160,8 +208,43 @@ impl NatsServer {
     }
 }
 
-fn greets(port: u16) -> bool {
-    let Ok(stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else {
+/// Who leads among servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaders {
+    /// The name of the server that decides where streams are.
+    pub of_all: String,
+    /// The name of the leader of each stream, by the name of the stream.
+    pub of_streams: HashMap<String, String>,
+}
+
+impl Leaders {
+    /// The names of all of them.
+    pub fn names(&self) -> BTreeSet<&str> {
+        let streams = self.of_streams.values().map(String::as_str);
+        streams.chain([self.of_all.as_str()]).collect()
+    }
+}
+
+/// The name of the nth server of a cluster.
+pub fn server_name(n: usize) -> String {
+    format!("server{n}")
+}
+
+fn program() -> Option<PathBuf> {
+    let known = [
+        "/usr/sbin/nats-server",
+        "/usr/bin/nats-server",
+        "/usr/local/bin/nats-server",
+    ];
+    let found = known.iter().map(Path::new).find(|path| path.exists());
+    if found.is_none() {
+        eprintln!("skipped: there is no nats-server; install the package nats-server");
+    }
+    found.map(Path::to_owned)
+}
+
+fn greets(address: (Ipv4Addr, u16)) -> bool {
+    let Ok(stream) = TcpStream::connect(address) else {
         return false;
     };
     let mut line = String::new();
@@ -189,9 +272,9 @@ pub struct NatsClient {
 
 impl NatsClient {
     /// Connects.
-    pub fn connect(port: u16) -> NatsClient {
+    fn connect(address: (Ipv4Addr, u16)) -> NatsClient {
         let stream = wait_for("a connection to nats-server", || {
-            TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()
+            TcpStream::connect(address).ok()
         });
         stream.set_nodelay(true).expect("a socket takes options");
         let mut client = NatsClient {
@@ -245,7 +328,20 @@ impl NatsClient {
 
     /// Sends a message.
     pub fn publish(&mut self, subject: &str, payload: &[u8]) {
-        let mut text = format!("PUB {subject} {}\r\n", payload.len()).into_bytes();
+        self.publish_with_reply(subject, "", payload);
+    }
+
+    /// Sends a message and returns the answer.
+    pub fn request(&mut self, subject: &str, payload: &[u8]) -> NatsMessage {
+        let inbox = format!("_INBOX.test.{}", self.subscriptions);
+        self.subscribe(&inbox, "");
+        self.publish_with_reply(subject, &inbox, payload);
+        self.next()
+    }
+
+    fn publish_with_reply(&mut self, subject: &str, reply: &str, payload: &[u8]) {
+        let head = format!("PUB {subject} {reply} {}\r\n", payload.len());
+        let mut text = head.into_bytes();
         text.extend_from_slice(payload);
         text.extend_from_slice(b"\r\n");
         self.write(text);
