@@ -191,7 +191,7 @@ mod tests {
         let start = Instant::now();
         let mut now = start;
         let mut bucket: Option<(Lead, u64)> = None;
-        let is_old_server = seed % 2 == 0;
+        let is_old_server = seed.is_multiple_of(2);
         // What the last write has replaced, and when.
         let mut replaced = (0, start);
         let mut masters: Vec<Master> = (0..3)

@@ -3,7 +3,7 @@
 //! Files stay each master's truth; NATS carries changes. One role, [`role`], is the only process that knows of NATS. It is a
 //! loop around deciders without IO: [`sync`] for keys, [`lease`] for the leader. [`jobs`] has what masters
 //! tell each other about jobs, [`data`] what about minions, [`events`] what happens on
-//! their buses.
+//! their buses, [`members`] who is there, [`resync`] what one lacks. [`pieces`] seals it.
 
 pub mod data;
 pub mod events;

@@ -16,6 +16,7 @@
 
 mod membership;
 mod peers;
+mod publication;
 mod streams;
 
 use crate::feed::{self, News};
@@ -31,7 +32,7 @@ use crate::sync::{Act, KeySync, Put};
 use crossbeam_channel::Receiver;
 use halite_config::{Acknowledge, ClusterConfig, MasterConfig};
 use halite_crypto::noise::fingerprint;
-use halite_crypto::{ClusterSecret, KeyString, fill_random, random_hex};
+use halite_crypto::{ClusterSecret, random_hex};
 use halite_master::events::Bus;
 use halite_master::roles::{CLUSTER, Roles, exit_if_oversized};
 use halite_master::score::Score;
@@ -415,20 +416,6 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
-    /// The key of publications in the bucket is not one of a master, or an old one: a new one follows.
-    fn foreign_publication(&mut self, revision: u64) {
-        self.stranger(PUBLICATION);
-        let known = self.publication.take().map(|(key, _)| key);
-        let number = known.as_ref().map_or(0, |key| key.number);
-        let key = PublicationKey {
-            number: number.max(self.memory.publication),
-            random: known.map(|key| key.random).unwrap_or_default(),
-            // It is due.
-            since: 0,
-        };
-        self.publication = Some((key, revision));
-    }
-
     /// Something in the bucket is not from a master of this cluster, or was put back by someone.
     fn stranger(&mut self, name: &str) {
         self.refused += 1;
@@ -547,78 +534,6 @@ impl<'a> Cluster<'a> {
             self.founded(how)?;
         }
         Ok(())
-    }
-
-    /// The key of publications of the cluster.
-    fn take_publication(&mut self, key: PublicationKey, revision: u64) -> Result<(), ExitError> {
-        if let Some((known, since)) = &self.publication {
-            if revision <= *since {
-                return Ok(());
-            }
-            if key.number <= known.number {
-                self.foreign_publication(revision);
-                return Ok(());
-            }
-        }
-        if key.number < self.memory.publication {
-            self.foreign_publication(revision);
-            return Ok(());
-        }
-        let parts = [&key.number.to_be_bytes()[..], &key.random];
-        let text = self.secret.key("publication", &parts);
-        self.publication = Some((key, revision));
-        self.set_publication(&text)
-    }
-
-    fn rotate_if_due(&mut self) -> Result<(), ExitError> {
-        if self.membership != Membership::Member {
-            // Whoever was deleted must not read what this master publishes. The others follow when they hear of it.
-            let lifetime = Duration::from_secs(self.config.publish_session.max(1));
-            if std::mem::take(&mut self.is_rotation_asked) || self.rotated.elapsed() >= lifetime {
-                self.set_publication(&KeyString::generate())?;
-            }
-            return Ok(());
-        }
-        self.is_rotation_asked = false;
-        if self.replacing.is_some() {
-            return Ok(());
-        }
-        let is_old = self.publication.as_ref().is_some_and(|(key, _)| {
-            unix_now() >= key.since.saturating_add(self.config.publish_session.max(1))
-        });
-        if is_old || self.is_rotation_wanted {
-            self.replace_publication();
-        }
-        Ok(())
-    }
-
-    fn set_publication(&mut self, key: &KeyString) -> Result<(), ExitError> {
-        self.rotated = Instant::now();
-        if *self.shared.load_key()?.1 != key.as_str() {
-            self.shared.store_key(key.as_str())?;
-            let event = halite_wire::map! {"rotate_aes_key" => true};
-            self.bus.fire("key", event);
-        }
-        Ok(())
-    }
-
-    /// Replaces the key of publications, unless another master is faster.
-    fn replace_publication(&mut self) {
-        let (number, revision) = match &self.publication {
-            Some((key, revision)) => (key.number + 1, *revision),
-            None => (1, 0),
-        };
-        let mut random = vec![0; 16];
-        fill_random(&mut random);
-        let key = PublicationKey {
-            number,
-            random,
-            since: unix_now(),
-        };
-        let sealed = self.sealer.seal_publication(&key);
-        if self.link.put(PUBLICATION.to_owned(), sealed, revision) {
-            self.replacing = Some(key);
-        }
     }
 
     /// The fingerprint of the master's key.

@@ -423,7 +423,7 @@ fn play(seed: u64) {
     const IDS: u64 = 4;
     let mut random = Random::new(seed);
     let mut bucket = Bucket {
-        is_old: seed % 3 == 0,
+        is_old: seed.is_multiple_of(3),
         ..Bucket::default()
     };
     let mut masters: Vec<Master> = (0..3).map(|_| Master::default()).collect();

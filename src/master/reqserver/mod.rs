@@ -18,6 +18,7 @@
 mod held;
 mod pools;
 mod replays;
+mod sessions;
 
 use super::auth_limit::AuthLimit;
 use super::commands::{Class, Command};
@@ -26,13 +27,12 @@ use super::roles::{CLUSTER, Memory, MemoryWatch, Roles};
 use super::score::Score;
 use held::HeldAnswers;
 use replays::ReplayGuard;
+use sessions::{Sessions, mac_prefix};
 
 pub(crate) use pools::Pools;
 
 use halite_config::{Acknowledge, MasterConfig};
-use halite_crypto::{CipherKind, SessionCipher};
-use halite_store::Stores;
-use halite_store::sessions::SessionStore;
+use halite_crypto::CipherKind;
 use halite_sys::exit::ExitError;
 use halite_sys::log_limiter::LogLimiter;
 use halite_sys::memory::{keep_freed, trim_memory};
@@ -46,23 +46,15 @@ use halite_transport::front::{
 use halite_transport::poll::Poller;
 use halite_transport::sockets::{Context, KeepAlive, Message, Router};
 use halite_transport::tls::ServerTls;
-use halite_wire::envelope::{Body, Envelope, Head, Refusal, envelope_id, peek_cmd};
-use halite_wire::ids::MinionId;
+use halite_wire::envelope::{Body, Envelope, Head, Refusal};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Transport, Value};
 use std::borrow::Cow;
-use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Exit status if an address cannot be bound, as in Salt (`salt/cli/daemons.py`).
 pub const EXIT_BIND: i32 = 4;
 
-/// Plaintext bytes decrypted to find the command: `pickle::`, a map header, `cmd` and, in an event load, `id`
-/// with the longest usual id before it.
-const PEEK: usize = 320;
-/// Most cached session keys; when full, the cache is cleared.
-const SESSIONS_HELD: usize = 20_000;
 /// Longest wait of a turn.
 const TURN: Duration = Duration::from_millis(100);
 /// How often a silent peer is asked for a sign of life.
@@ -582,51 +574,6 @@ impl Server {
 
 fn number(bytes: &[u8]) -> Option<u64> {
     bytes.try_into().map(u64::from_be_bytes).ok()
-}
-
-/// First 8 bytes of the authentication code, which is at the end of a load.
-fn mac_prefix(kind: CipherKind, load: &[u8]) -> u64 {
-    let at = load.len().saturating_sub(kind.tag());
-    load[at..]
-        .iter()
-        .take(8)
-        .fold(0, |n, b| n << 8 | u64::from(*b))
-}
-
-/// Cached session keys.
-struct Sessions {
-    store: Arc<dyn SessionStore>,
-    held: HashMap<(CipherKind, MinionId), SessionCipher>,
-}
-
-impl Sessions {
-    fn new(config: &MasterConfig) -> Sessions {
-        Sessions {
-            store: Stores::open(config).sessions,
-            held: HashMap::new(),
-        }
-    }
-
-    /// The command of an encrypted load, as far as its start shows. Only a hint for queueing: nothing is
-    /// verified here.
-    fn peek(&mut self, kind: CipherKind, id: Option<&str>, load: &[u8]) -> Option<String> {
-        let session = (kind, envelope_id(id)?);
-        if let Some(cmd) = self.held.get(&session).and_then(|c| command(c, load)) {
-            return Some(cmd);
-        }
-        let cipher = SessionCipher::new(kind, &self.store.get(kind, &session.1).ok()??);
-        let cmd = command(&cipher, load);
-        if self.held.len() >= SESSIONS_HELD {
-            self.held.clear();
-        }
-        self.held.insert(session, cipher);
-        cmd
-    }
-}
-
-fn command(cipher: &SessionCipher, load: &[u8]) -> Option<String> {
-    let plain = cipher.peek_request(load, PEEK)?;
-    peek_cmd(cipher.document(&plain)?).map(str::to_owned)
 }
 
 #[cfg(test)]
