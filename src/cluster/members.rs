@@ -16,6 +16,8 @@ const FORGOTTEN: Duration = Duration::from_secs(86_400);
 const MOST: usize = 32;
 /// Difference between clocks that is worth a warning, in seconds.
 const SKEW: u64 = 5;
+/// How long it must last.
+const LASTING: Duration = Duration::from_secs(60);
 
 /// What a master tells of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,6 +84,9 @@ struct Member {
     heard: Instant,
     /// Its clock less ours, in seconds.
     skew: i64,
+    /// Since when it differs from ours; messages that were delayed make it seem so for a moment.
+    askew: Option<Instant>,
+    is_skew_said: bool,
     /// Whether the log has said that it is silent.
     is_said: bool,
 }
@@ -128,8 +133,11 @@ impl Members {
         } else if !was_there {
             log::info!("cluster: {peer} is there (halite {})", standing.version);
         }
-        let was_askew = before.is_some_and(|m| m.skew.unsigned_abs() > SKEW);
-        if skew.unsigned_abs() > SKEW && !was_askew {
+        let is_askew = skew.unsigned_abs() > SKEW;
+        let askew = is_askew.then(|| before.and_then(|m| m.askew).unwrap_or(now));
+        let was_said = before.is_some_and(|m| m.is_skew_said);
+        let is_lasting = askew.is_some_and(|at| now.saturating_duration_since(at) >= LASTING);
+        if is_lasting && !was_said {
             log::warn!(
                 "cluster: the clock of {peer} differs from ours by {skew} s: minions that move miss jobs for as long. Is NTP set up \
                  on both?"
@@ -139,6 +147,8 @@ impl Members {
             standing,
             heard: now,
             skew,
+            askew,
+            is_skew_said: is_askew && (is_lasting || was_said),
             is_said: false,
         };
         self.known.insert(peer.to_owned(), member);

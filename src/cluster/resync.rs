@@ -21,6 +21,8 @@ const JOBS: usize = 1000;
 const RETURNS: usize = 50_000;
 /// Bytes of records after which a letter is full.
 const FULL: usize = 4 << 20;
+/// Largest record that fits into a letter; a larger one stays where it is, as in the stream.
+const LARGEST: usize = 15 << 20;
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is asked for.
@@ -214,6 +216,10 @@ pub fn answer(jobs: &dyn JobStore, ask: Ask) -> io::Result<Fill> {
                     .into_iter()
                     .skip(usize::try_from(skip).unwrap_or(usize::MAX))
                 {
+                    if record.size() > LARGEST {
+                        fill.skip += 1;
+                        continue;
+                    }
                     if size > 0 && size + record.size() > FULL {
                         fill.skip += skip;
                         return Ok(fill);
@@ -462,6 +468,8 @@ mod tests {
             }
             save(&*has, 5000, &["a", "b", "c"], 3 << 20);
             save(&*has, 5001, &["a"], 10);
+            // Too large for a letter: nothing else stays behind with it.
+            save(&*has, 4999, &["a", "b"], LARGEST);
             save(&*lacks, 6000, &["a"], 10);
             let letters = play(&lacks, &*has, loses);
             assert!(letters < 20, "{letters}");

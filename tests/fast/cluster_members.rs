@@ -68,6 +68,9 @@ fn a_master_is_drained_before_it_stops() {
     wait_until("it is there again", || {
         members(&cluster.masters[1])["one"]["state"] == "up"
     });
+    wait_until("it knows the second", || {
+        members(&cluster.masters[0])["two"]["state"] == "up"
+    });
     cluster.masters[1].kill();
     wait_until("the first knows that the second is away", || {
         let state = &members(&cluster.masters[0])["two"]["state"];

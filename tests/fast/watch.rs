@@ -134,7 +134,8 @@ fn dashboard_and_alerts_name_metrics_that_exist() {
     std::fs::set_permissions(&psk, private).unwrap();
     let [port, closed] = free_ports();
     let master = Master::start(&format!(
-        "worker_threads: 1\nmetrics_address: ''\nevent_return: [rawfile_json]\nreactor: [{{'x/*': [{}]}}]\n\
+        "worker_threads: 1\ncluster_id: c\ncluster_secret: 0123456789abcdef0123456789abcdef\n\
+         cluster: {{servers: ['127.0.0.1:{closed}']}}\nmetrics_address: ''\nevent_return: [rawfile_json]\nreactor: [{{'x/*': [{}]}}]\n\
          rawfile_json.filename: {}\n\
          gateways:\n  sysinspect: {{interface: 127.0.0.1, port: {port}}}\n  arena: {{servers: ['127.0.0.1:{closed}']}}\n  \
          collective: {{servers: ['127.0.0.1:{closed}'], security: psk, psk_file: {}}}\n",
