@@ -93,34 +93,28 @@ pub fn start(
     Ok(())
 }
 
-/// What a worker or a runner tells. After an empty part, bank and id of data, or `returns`, the number of a group, and jobs, or what an operator asks; after the time,
-/// the parts of a publication.
+/// What a worker or a runner tells: after the time, the parts of a publication; after an empty part, a word and what belongs to it.
 fn message(mut parts: Vec<Vec<u8>>) -> Option<News> {
     if parts.is_empty() {
         return None;
     }
     let first = parts.remove(0);
-    if let Ok(at) = <[u8; 8]>::try_from(first.as_slice()) {
-        return Some(News::Published(u64::from_be_bytes(at), parts));
+    let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).ok();
+    if let Some(at) = number(&first) {
+        return Some(News::Published(at, parts));
     }
-    if parts.first().is_some_and(|part| part == b"returns") {
-        let number = u64::from_be_bytes(parts.get(1)?.as_slice().try_into().ok()?);
-        let jid = |part: &Vec<u8>| std::str::from_utf8(part).ok()?.parse::<Jid>().ok();
-        return Some(News::Returns(
-            number,
-            parts.iter().skip(2).filter_map(jid).collect(),
-        ));
-    }
-    match parts.first().map(Vec::as_slice) {
-        Some(b"drain") => return Some(News::Drain),
-        Some(b"resync") => {
-            let hours = u64::from_be_bytes(parts.get(1)?.as_slice().try_into().ok()?);
-            return Some(News::Resync(Some(hours).filter(|hours| *hours > 0)));
+    let text = |part: &'_ [u8]| std::str::from_utf8(part).ok().map(str::to_owned);
+    let (word, rest) = parts.split_first()?;
+    Some(match text(word)?.as_str() {
+        "drain" => News::Drain,
+        "resync" => News::Resync(Some(number(rest.first()?)?).filter(|hours| *hours > 0)),
+        "returns" => {
+            let (group, jobs) = rest.split_first()?;
+            let jobs = jobs.iter().filter_map(|jid| text(jid)?.parse().ok());
+            News::Returns(number(group)?, jobs.collect())
         }
-        _ => {}
-    }
-    let text = |n: usize| std::str::from_utf8(parts.get(n)?).ok();
-    Some(News::Data(Bank::named(text(0)?)?, text(1)?.parse().ok()?))
+        bank => News::Data(Bank::named(bank)?, text(rest.first()?)?.parse().ok()?),
+    })
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {

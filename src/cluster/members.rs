@@ -1,8 +1,8 @@
 //! Which masters are there. Each tells it to those who hear, again and again; who is silent for some time is away.
 
+use halite_wire::Map;
 use halite_wire::budget::Budget;
 use halite_wire::msgpack::{self, Profile};
-use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -75,6 +75,16 @@ impl Standing {
                 is_draining: true, ..
             } => "draining",
             _ => "up",
+        }
+    }
+
+    /// What is known of the master `id`, for metrics: its state, if it is not the one that it tells, the seconds since it was heard,
+    /// and its clock less ours.
+    pub fn record(&self, id: &str, state: Option<&str>, silent: u64, skew: i64) -> Map {
+        halite_wire::map! {
+            "id" => id, "state" => state.unwrap_or(self.state()), "version" => self.version.as_str(),
+            "since" => self.since, "leader" => u64::from(self.is_leader), "connections" => self.connections,
+            "waiting" => self.waiting, "silent" => silent, "skew" => skew,
         }
     }
 }
@@ -179,43 +189,20 @@ impl Members {
     }
 
     /// What is known of each, for metrics; those that are expected and unknown too.
-    pub fn records(&self, now: Instant) -> Value {
+    pub fn records(&self, now: Instant) -> Vec<Map> {
+        let known = self.known.iter().map(|(id, member)| {
+            let is_silent = member.is_said && !member.standing.is_stopping;
+            let silent = now.saturating_duration_since(member.heard).as_secs();
+            let state = is_silent.then_some("silent");
+            member.standing.record(id, state, silent, member.skew)
+        });
         let missing = self
             .expected
             .iter()
             .filter(|id| !self.known.contains_key(*id));
         let missing =
             missing.map(|id| halite_wire::map! {"id" => id.as_str(), "state" => "missing"});
-        let known = self.known.iter().map(|(id, member)| {
-            let Standing {
-                version,
-                since,
-                is_leader,
-                connections,
-                waiting,
-                ..
-            } = &member.standing;
-            let state = match member.is_said && !member.standing.is_stopping {
-                true => "silent",
-                false => member.standing.state(),
-            };
-            halite_wire::map! {
-                "id" => id.as_str(), "state" => state, "version" => version.as_str(), "since" => *since,
-                "leader" => u64::from(*is_leader), "connections" => *connections, "waiting" => *waiting,
-                "silent" => now.saturating_duration_since(member.heard).as_secs(), "skew" => member.skew,
-            }
-        });
-        let all = known.chain(missing).take(MOST).map(Value::Map);
-        Value::Array(all.collect::<Vec<Value>>())
-    }
-}
-
-/// What this master is, in the form of [`Members::records`].
-pub fn own_record(id: &str, standing: &Standing) -> Map {
-    halite_wire::map! {
-        "id" => id, "state" => standing.state(), "version" => standing.version.as_str(), "since" => standing.since,
-        "leader" => u64::from(standing.is_leader), "connections" => standing.connections,
-        "waiting" => standing.waiting, "silent" => 0, "skew" => 0,
+        known.chain(missing).take(MOST).collect()
     }
 }
 
@@ -224,10 +211,9 @@ mod tests {
     use super::*;
 
     fn states(members: &Members, now: Instant) -> Vec<(String, String)> {
-        let records = members.records(now);
-        let text = |map: &Value, key| map.as_map().unwrap().str(key).unwrap().to_owned();
-        let all = records.as_array().unwrap().iter();
-        all.map(|one| (text(one, "id"), text(one, "state")))
+        let text = |map: &Map, key| map.str(key).unwrap().to_owned();
+        let all = members.records(now).into_iter();
+        all.map(|one| (text(&one, "id"), text(&one, "state")))
             .collect()
     }
 

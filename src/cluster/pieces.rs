@@ -3,7 +3,7 @@
 //! A message has a number that grows: one that was there before is not taken again. What is too large for one is cut into
 //! pieces, each sealed with the number of the whole, so that those of different messages do not fit together.
 
-use crate::seal::{Peers, Seal};
+use crate::seal::{Peers, Seal, sender};
 use halite_crypto::ClusterSecret;
 use std::time::{Duration, Instant};
 
@@ -91,6 +91,39 @@ impl Heard {
         self.pieces.extend_from_slice(piece);
         self.next += 1;
         (self.next == count).then(|| std::mem::take(&mut self.pieces))
+    }
+}
+
+/// How a start of a master tells about something, and understands what others tell.
+pub struct Voice {
+    /// Seals.
+    pub teller: Teller,
+    /// Opens.
+    pub listener: Listener,
+}
+
+impl Voice {
+    /// For `purpose`, in the bucket with this mark.
+    pub fn new(secret: &ClusterSecret, mark: &str, purpose: &'static str, origin: &str) -> Voice {
+        Voice {
+            teller: Teller::new(secret, mark, purpose, origin),
+            listener: Listener::new(secret, mark, purpose),
+        }
+    }
+
+    /// Whether this start has told it.
+    pub fn is_own(&self, origin: &str) -> bool {
+        origin == self.teller.origin
+    }
+
+    /// Opens a piece: the master that has told it, and the message once it is complete.
+    pub fn open(
+        &mut self,
+        origin: &str,
+        sealed: &[u8],
+    ) -> Result<(String, Option<Vec<u8>>), Foreign> {
+        let peer = sender(origin).ok_or(Foreign)?;
+        Ok((peer, self.listener.open(origin, sealed)?))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A role's own slot of the scoreboard, written periodically: the counters themselves are plain fields, so that
 //! counting costs nothing.
 
+use super::roles::CLUSTER;
 use halite_config::MasterConfig;
 use halite_sys::debug_report;
 use halite_sys::memory::{IdleDetector, trim_memory};
@@ -104,7 +105,7 @@ const LEADER_FOR: u64 = 3;
 /// Where this master stands in its cluster at `now` (Unix seconds).
 pub fn cluster(board: &Scoreboard, now: u64) -> ClusterScore {
     let records = all(board);
-    let Some(role) = records.iter().find(|r| r.str("role") == Some("cluster")) else {
+    let Some(role) = records.iter().find(|r| r.str("role") == Some(CLUSTER)) else {
         return ClusterScore::default();
     };
     let at = u64::try_from(role.int("at").unwrap_or(0)).unwrap_or(0);
@@ -203,7 +204,7 @@ mod tests {
         let board = Scoreboard::create(1).unwrap();
         assert_eq!(cluster(&board, 0), ClusterScore::default());
         let counters = halite_wire::map! {"member" => 1u64, "leader" => 1u64};
-        put(&board, 0, "cluster", counters).unwrap();
+        put(&board, 0, CLUSTER, counters).unwrap();
         let now = unix_now();
         let told = |later| cluster(&board, now + later);
         assert!(told(0).is_member && told(0).is_leader);

@@ -45,12 +45,10 @@ impl Scoreboard {
     pub fn inherited() -> io::Result<(Scoreboard, usize)> {
         // The inherited descriptor is closed when it is first used; its number may then be that of another file.
         let mut first = INHERITED.lock().unwrap_or_else(PoisonError::into_inner);
-        if first.is_none() {
-            *first = Some(Scoreboard::take_inherited()?);
-        }
-        let (file, slot) = first
-            .as_ref()
-            .ok_or_else(|| io::Error::other("no scoreboard"))?;
+        let (file, slot) = match &mut *first {
+            Some(known) => known,
+            none => none.insert(Scoreboard::take_inherited()?),
+        };
         let file = file.try_clone()?;
         Ok((Scoreboard { file }, *slot))
     }

@@ -429,6 +429,7 @@ fn sort_ignoring_case(ids: &mut [MinionId]) {
         ids.sort_by_cached_key(|id| (id.as_str().to_lowercase(), id.clone()));
     }
 }
+
 /// Whether the master runs without a connection to its cluster. One that has just started gets some time for it.
 fn is_alone(config: &MasterConfig) -> bool {
     let deadline = Instant::now() + CONNECTS;

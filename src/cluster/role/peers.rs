@@ -2,11 +2,10 @@
 
 use super::{Cluster, Membership};
 use crate::link::Channel;
-use crate::members::{Members, Standing, own_record};
-use crate::pieces::{Foreign, Listener, Teller};
+use crate::members::{Members, Standing};
+use crate::pieces::{Foreign, Voice};
 use crate::record::token;
 use crate::resync::{Letter, Resync, answer};
-use crate::seal::sender;
 use halite_config::ClusterConfig;
 use halite_crypto::ClusterSecret;
 use halite_master::score;
@@ -29,7 +28,7 @@ const GATHER: Duration = Duration::from_secs(5);
 pub(super) struct Peers {
     pub(super) members: Members,
     pub(super) resync: Resync,
-    voice: Option<Voice>,
+    voices: Option<Voices>,
     board: Option<Scoreboard>,
     joined: Instant,
     /// Whether minions are being sent away.
@@ -38,9 +37,9 @@ pub(super) struct Peers {
     started: u64,
 }
 
-struct Voice {
-    members: (Teller, Listener),
-    letters: (Teller, Listener),
+struct Voices {
+    members: Voice,
+    letters: Voice,
 }
 
 impl Peers {
@@ -49,7 +48,7 @@ impl Peers {
         Peers {
             members: Members::new(others.cloned().collect()),
             resync: Resync::default(),
-            voice: None,
+            voices: None,
             board: Scoreboard::inherited().ok().map(|(board, _)| board),
             joined: Instant::now(),
             is_draining: false,
@@ -59,14 +58,9 @@ impl Peers {
 
     /// This master is a member of the bucket with this mark.
     pub(super) fn join(&mut self, secret: &ClusterSecret, mark: &str, origin: &str) {
-        let voice = |purpose| {
-            (
-                Teller::new(secret, mark, purpose, origin),
-                Listener::new(secret, mark, purpose),
-            )
-        };
+        let voice = |purpose| Voice::new(secret, mark, purpose, origin);
         self.joined = Instant::now();
-        self.voice = Some(Voice {
+        self.voices = Some(Voices {
             members: voice(MEMBERS),
             letters: voice(LETTERS),
         });
@@ -104,16 +98,14 @@ impl Cluster<'_> {
 
     /// What is known of all masters, this one first.
     pub(super) fn member_records(&self) -> Value {
-        let own = own_record(&self.config.id, &self.standing(false));
+        let own = self.standing(false).record(&self.config.id, None, 0, 0);
         let others = self.peers.members.records(Instant::now());
-        let mut all = vec![Value::Map(own)];
-        all.extend(others.as_array().unwrap_or_default().iter().cloned());
         let mut size = 0;
-        all.retain(|member| {
-            size += msgpack::encode(member, Profile::Local).len();
+        let all = std::iter::once(own).chain(others).filter(|member| {
+            size += msgpack::encode_map(member, Profile::Local).len();
             size <= MEMBER_BYTES
         });
-        Value::Array(all)
+        Value::Array(all.map(Value::Map).collect())
     }
 
     /// Tells the others that this master is there, and asks for what it lacks.
@@ -143,10 +135,10 @@ impl Cluster<'_> {
     /// Tells the others what this master is.
     pub(super) fn tell_standing(&mut self, is_stopping: bool) {
         let bytes = self.standing(is_stopping).encode(unix_now());
-        let Some(voice) = &mut self.peers.voice else {
+        let Some(voices) = &mut self.peers.voices else {
             return;
         };
-        let (teller, _) = &mut voice.members;
+        let teller = &mut voices.members.teller;
         for piece in teller.seal(&bytes).unwrap_or_default() {
             self.link
                 .tell(Channel::Members, teller.origin.clone(), piece);
@@ -154,10 +146,10 @@ impl Cluster<'_> {
     }
 
     fn write_letter(&mut self, to: &str, letter: &Letter) {
-        let Some(voice) = &mut self.peers.voice else {
+        let Some(voices) = &mut self.peers.voices else {
             return;
         };
-        let (teller, _) = &mut voice.letters;
+        let teller = &mut voices.letters.teller;
         match teller.seal(&letter.encode(to)) {
             Ok(pieces) => {
                 for piece in pieces {
@@ -173,15 +165,14 @@ impl Cluster<'_> {
 
     /// A master has told what it is.
     pub(super) fn heard_member(&mut self, origin: &str, bytes: &[u8]) {
-        let Some(voice) = &mut self.peers.voice else {
+        let Some(Voices { members, .. }) = &mut self.peers.voices else {
             return;
         };
-        let (teller, listener) = &mut voice.members;
-        if origin == teller.origin {
+        if members.is_own(origin) {
             return;
         }
-        match (sender(origin), listener.open(origin, bytes)) {
-            (Some(peer), Ok(opened)) => {
+        match members.open(origin, bytes) {
+            Ok((peer, opened)) => {
                 let Some((at, standing)) = opened.and_then(|bytes| Standing::decode(&bytes)) else {
                     return;
                 };
@@ -192,20 +183,17 @@ impl Cluster<'_> {
                 let (now, unix) = (Instant::now(), unix_now());
                 self.peers.members.heard(&peer, at, standing, now, unix);
             }
-            (None, _) | (_, Err(Foreign)) => {
-                self.stranger(&format!("a message of member.{origin:.100}"))
-            }
+            Err(Foreign) => self.stranger(&format!("a message of member.{origin:.100}")),
         }
     }
 
     /// A master has written to this one.
     pub(super) fn heard_letter(&mut self, origin: &str, bytes: &[u8]) -> Result<(), ExitError> {
-        let Some(voice) = &mut self.peers.voice else {
+        let Some(Voices { letters, .. }) = &mut self.peers.voices else {
             return Ok(());
         };
-        let (_, listener) = &mut voice.letters;
-        let (peer, opened) = match (sender(origin), listener.open(origin, bytes)) {
-            (Some(peer), Ok(opened)) if peer != self.config.id => (peer, opened),
+        let (peer, opened) = match letters.open(origin, bytes) {
+            Ok((peer, opened)) if peer != self.config.id => (peer, opened),
             _ => {
                 self.stranger(&format!("a letter of {origin:.100}"));
                 return Ok(());

@@ -8,8 +8,7 @@ use crate::jobs::record::Message;
 use crate::jobs::{Inbox, Outbox};
 use crate::link::{Channel, Cursor, Found, StreamKind};
 use crate::memory::StreamsMemory;
-use crate::pieces::{Foreign, Listener, Teller};
-use crate::seal::sender;
+use crate::pieces::{Foreign, Voice};
 use halite_config::{Acknowledge, MasterConfig};
 use halite_crypto::ClusterSecret;
 use halite_store::Stores;
@@ -35,7 +34,7 @@ pub(super) struct Streams {
     pub(super) data: DataShare,
     pub(super) events: EventShare,
     /// As a member: how it tells, and how it understands.
-    voice: Option<(Teller, Listener)>,
+    voice: Option<Voice>,
     is_following: bool,
     has_data: bool,
     /// When to open again what could not be opened.
@@ -86,8 +85,7 @@ impl Streams {
         }
         if self.voice.is_none() {
             self.events.join(secret, mark, origin);
-            let teller = Teller::new(secret, mark, LOG, origin);
-            self.voice = Some((teller, Listener::new(secret, mark, LOG)));
+            self.voice = Some(Voice::new(secret, mark, LOG, origin));
         }
         self.data.join(secret, mark, id);
     }
@@ -150,7 +148,7 @@ impl Streams {
         let is_between = self
             .voice
             .as_ref()
-            .is_some_and(|(_, l)| l.is_between_pieces());
+            .is_some_and(|voice| voice.listener.is_between_pieces());
         let mut memory = self.memory.clone();
         memory.told = told.max(memory.told);
         if !is_between {
@@ -279,21 +277,17 @@ impl Cluster<'_> {
             );
             self.resync_gap();
         }
-        let streams = &mut self.streams;
-        let Some((teller, listener)) = &mut streams.voice else {
+        let Some(voice) = &mut self.streams.voice else {
             return Ok(());
         };
-        if origin != teller.origin {
-            let opened = match sender(origin) {
-                Some(peer) => listener.open(origin, bytes).and_then(|whole| {
-                    let message = whole.map(|bytes| Message::decode(&bytes).ok_or(Foreign));
-                    Ok((peer, message.transpose()?))
-                }),
-                None => Err(Foreign),
-            };
+        if !voice.is_own(origin) {
+            let opened = voice.open(origin, bytes).and_then(|(peer, whole)| {
+                let message = whole.map(|bytes| Message::decode(&bytes).ok_or(Foreign));
+                Ok((peer, message.transpose()?))
+            });
             match opened {
                 Ok((peer, Some(message))) if peer == self.config.id => self.twin(message.at),
-                Ok((peer, Some(message))) if !self.is_past(message.at) => {
+                Ok((peer, Some(message))) if message.at >= self.oldest_kept() => {
                     self.streams.heard_at(message.at);
                     self.streams.inbox.take(&peer, message, &mut self.bus)?;
                 }
@@ -326,22 +320,18 @@ impl Cluster<'_> {
 
     /// Jobs that started after this time, in Unix seconds, are to be compared with those of the others.
     fn resync(&mut self, since: u64) {
-        let keep = self.config.keep_jobs_seconds;
-        let oldest = if keep > 0 {
-            unix_now().saturating_sub(keep)
-        } else {
-            0
-        };
-        let since = oldest.max(since);
+        let since = self.oldest_kept().max(since);
         self.streams.memory.resync = Some(since);
         self.streams.is_cursor_new = true;
         self.peers.resync.want(since);
     }
 
-    /// Whether what was told then is no longer kept.
-    fn is_past(&self, at: u64) -> bool {
-        let keep = self.config.keep_jobs_seconds;
-        keep > 0 && at.saturating_add(keep) < unix_now()
+    /// When the oldest jobs started that are kept, in Unix seconds.
+    fn oldest_kept(&self) -> u64 {
+        match self.config.keep_jobs_seconds {
+            0 => 0,
+            keep => unix_now().saturating_sub(keep),
+        }
     }
 
     /// Tells the request server which answers to returns can be given.
@@ -361,14 +351,18 @@ impl Cluster<'_> {
     /// Tells the others what is new.
     pub(super) fn tell(&mut self) -> Result<(), ExitError> {
         let jobs = &mut self.streams;
-        let Some((teller, _)) = &mut jobs.voice else {
+        let Some(Voice { teller, .. }) = &mut jobs.voice else {
             return Ok(());
         };
         if self.membership != Membership::Member {
             return Ok(());
         }
-        for (tail, bytes) in jobs.events.messages() {
-            if !self.link.tell(Channel::Events, tail, bytes) {
+        for pieces in jobs.events.messages() {
+            let tell = |piece| {
+                let origin = self.origin.clone();
+                self.link.tell(Channel::Events, origin, piece)
+            };
+            if !pieces.into_iter().all(tell) {
                 jobs.events.dropped += 1;
             }
         }

@@ -1,6 +1,6 @@
 //! Metrics of the role `cluster`.
 
-use super::record::{all, number};
+use super::record::{all, each};
 use super::text::{MetricKind::*, Text};
 use halite_wire::{Map, Value};
 
@@ -30,24 +30,25 @@ pub(super) fn render(text: &mut Text, r: &Map) {
 
 /// What this master knows of all masters.
 fn members(text: &mut Text, r: &Map) {
-    let members = r.get("members").and_then(Value::as_array);
-    let members: Vec<&Map> = members
-        .unwrap_or_default()
+    let members = r
+        .get("members")
+        .and_then(Value::as_array)
+        .unwrap_or_default();
+    let named = |member| Some((Map::str(member, "id")?, member));
+    let mut members: Vec<(&str, &Map)> = members
         .iter()
         .filter_map(Value::as_map)
+        .filter_map(named)
         .collect();
-    let id = |member: &Map| member.str("id").unwrap_or_default().to_owned();
     let help =
         "The masters of the cluster, with their state: up, draining, stopped, silent, missing.";
     text.family("halite_cluster_member_info", Gauge, help);
-    for member in &members {
+    for (id, member) in &members {
         let label = |name| (name, member.str(name).unwrap_or_default());
-        let master = id(member);
-        text.sample(
-            &[("master", &master), label("state"), label("version")],
-            1.0,
-        );
+        text.sample(&[("master", id), label("state"), label("version")], 1.0);
     }
+    // Of those that were never heard there is nothing more to say.
+    members.retain(|(_, member)| member.contains("silent"));
     #[rustfmt::skip]
     let figures = [
         ("halite_cluster_member_leader", "Whether a master says that it runs the schedule.", "leader"),
@@ -56,10 +57,5 @@ fn members(text: &mut Text, r: &Map) {
         ("halite_cluster_member_silent_seconds", "Time since a master was heard.", "silent"),
         ("halite_cluster_member_skew_seconds", "Clock of a master less that of this one.", "skew"),
     ];
-    for (name, help, field) in figures {
-        text.family(name, Gauge, help);
-        for member in members.iter().filter(|member| member.contains(field)) {
-            text.sample(&[("master", &id(member))], number(member, field));
-        }
-    }
+    each(text, Gauge, "master", &members, &figures);
 }

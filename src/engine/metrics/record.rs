@@ -10,6 +10,22 @@ pub(super) fn all(text: &mut Text, r: &Map, fields: &[(&'static str, MetricKind,
     }
 }
 
+/// Families with a sample for each of these records, which a label names: name, help, field of the record.
+pub(super) fn each(
+    text: &mut Text,
+    kind: MetricKind,
+    label: &str,
+    records: &[(&str, &Map)],
+    fields: &[(&'static str, &str, &str)],
+) {
+    for (name, help, field) in fields {
+        text.family(name, kind, help);
+        for (of, record) in records {
+            text.sample(&[(label, of)], number(record, field));
+        }
+    }
+}
+
 /// A number of a record by name; 0 if missing.
 pub(super) fn number(record: &Map, name: &str) -> f64 {
     as_number(record.get(name))

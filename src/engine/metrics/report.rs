@@ -1,7 +1,7 @@
 //! The metrics and their names.
 
 use super::fleet::Figures;
-use super::record::{all, as_number, number};
+use super::record::{all, as_number, each, number};
 use super::text::{MetricKind::*, Text};
 use halite_config::MasterConfig;
 use halite_master::commands::Class;
@@ -172,12 +172,9 @@ fn requests(text: &mut Text, r: &Map) {
 }
 
 fn workers(text: &mut Text, records: &[Map]) {
-    let name = |r: &Map| {
-        r.str("role")
-            .filter(|n| n.starts_with("MWorker-"))
-            .map(str::to_owned)
-    };
-    let workers: Vec<_> = records.iter().filter_map(|r| Some((name(r)?, r))).collect();
+    let named = |r| Some((Map::str(r, "role")?, r));
+    let mut workers: Vec<(&str, &Map)> = records.iter().filter_map(named).collect();
+    workers.retain(|(name, _)| name.starts_with("MWorker-"));
     #[rustfmt::skip]
     let fields = [
         ("halite_worker_requests_total", "Requests that a worker has answered.", "requests"),
@@ -191,12 +188,7 @@ fn workers(text: &mut Text, records: &[Map]) {
         ("halite_worker_events_lost_total", "Events that a worker could not fire on the bus.", "unfired"),
         ("halite_worker_unknown_commands_total", "Requests with an unknown command.", "unknown"),
     ];
-    for (metric, help, field) in fields {
-        text.family(metric, Counter, help);
-        for (name, record) in &workers {
-            text.sample(&[("worker", name)], number(record, field));
-        }
-    }
+    each(text, Counter, "worker", &workers, &fields);
 }
 
 fn publisher(text: &mut Text, r: &Map) {

@@ -435,7 +435,7 @@ impl Server {
                 });
                 let answers: Vec<RequestReply> = answers.collect();
                 let ready = match waits {
-                    true => self.held.hold(seq, answers, now),
+                    true => self.held.hold(seq, without_bodies(answers), now),
                     false => Some(answers),
                 };
                 self.send_all(ready.unwrap_or_default());
@@ -570,6 +570,14 @@ impl Server {
         });
         Ok(())
     }
+}
+
+/// What waits for the cluster needs no requests any more.
+fn without_bodies(mut answers: Vec<RequestReply>) -> Vec<RequestReply> {
+    for (request, ..) in &mut answers {
+        request.body = Vec::new().into();
+    }
+    answers
 }
 
 fn number(bytes: &[u8]) -> Option<u64> {

@@ -3,14 +3,13 @@
 use super::nats_server::NatsServer;
 use super::proxy::Proxy;
 use super::{Master, wait_until};
+use halite::client::samples::Samples;
 use halite::store::Stores;
 use halite::store::jobs::JobStore;
 use halite::store::keys::{KeyState, KeyStore};
 use halite::sys::procs;
 use nix::sys::signal::Signal;
 use std::fs;
-use std::io::Read;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 /// The cluster; the masters end before the server.
@@ -123,15 +122,8 @@ pub fn state(master: &Master, id: &str) -> Option<KeyState> {
 
 /// A figure of a master's metrics; 0 if it does not have it.
 pub fn metric(master: &Master, name: &str) -> f64 {
-    let socket = master.home.sockets().join("master_status.ipc");
-    let mut text = String::new();
-    let read = UnixStream::connect(socket).and_then(|mut s| s.read_to_string(&mut text));
-    let line = read.ok().and_then(|_| {
-        text.lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
-    });
-    line.and_then(|value| value.trim().parse().ok())
-        .unwrap_or(0.0)
+    let samples = Samples::read(&master.home.sockets().join("master_status.ipc"));
+    samples.map_or(0.0, |samples| samples.one(name))
 }
 
 /// Ends a role of a master with SIGKILL; it is started anew.

@@ -1,5 +1,6 @@
 //! A real `halite-master` in its own directory, on free ports, for tests.
 
+use super::ports::Ports;
 use halite::client::local::{Job, LocalClient, Published};
 use halite::client::swarm::session::MinionKeys;
 use halite::client::swarm::{Swarm, SwarmOptions};
@@ -8,7 +9,7 @@ use halite::crypto::PrivateKey;
 use halite::sys::procs::{self, Process};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -226,8 +227,8 @@ fn notify_path(dir: &Path) -> PathBuf {
 
 /// Two ports that are free now.
 pub fn free_ports() -> [u16; 2] {
-    let sockets = [0; 2].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
-    sockets.map(|s| s.local_addr().unwrap().port())
+    let held = Ports::hold(2);
+    [0, 1].map(|n| held.numbers()[n])
 }
 
 /// A key pair of the test vectors: `master` or `minion`.
