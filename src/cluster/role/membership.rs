@@ -7,6 +7,7 @@ use crate::record::{META, Meta};
 use crate::sync::{Joins, Put};
 use halite_crypto::random_hex;
 use halite_sys::exit::ExitError;
+use halite_sys::time::unix_now;
 use std::time::{Duration, Instant};
 
 /// How long another entry that says what the bucket is may take to be heard of.
@@ -15,6 +16,12 @@ const SETTLE: Duration = Duration::from_secs(2);
 /// Silence after which the servers are taken to have no majority. The leader's entry is written every 2 seconds; after the end of
 /// a leader it takes 6 until another one writes it.
 const SILENCE: Duration = Duration::from_secs(15);
+
+/// Silence in which the other servers may have elected a leader among them: they wait this long at least.
+const ELECTION: Duration = Duration::from_secs(4);
+
+/// How long what the others have told meanwhile may take to be here: unlike what is fetched, it is announced on the bus.
+const SETTLING: Duration = Duration::from_secs(30);
 
 /// Whether a majority of the servers took part in this, now or before the present connection.
 pub(super) fn is_sign_of_majority(event: &LinkEvent) -> bool {
@@ -35,6 +42,28 @@ impl Cluster<'_> {
         self.membership == Membership::Member
             && self.streams.is_open()
             && self.heard.elapsed() < SILENCE
+    }
+
+    /// The servers have shown that they can write.
+    pub(super) fn majority_is_heard(&mut self) {
+        let silence = self.heard.elapsed();
+        self.heard = Instant::now();
+        if silence >= ELECTION {
+            let since = unix_now().saturating_sub(silence.as_secs());
+            let (earlier, _) = self.silence.unwrap_or((since, self.heard));
+            self.silence = Some((earlier.min(since), self.heard));
+        }
+    }
+
+    /// Compares jobs with those of the others after a time in which this master may have been cut off with its server: NATS 2.9
+    /// then tells what the server had from this master, in the place of what the majority has.
+    pub(super) fn compare_after_silence(&mut self) {
+        let is_settled = |(_, heard): &(u64, Instant)| heard.elapsed() >= SETTLING;
+        if self.reaches_others()
+            && let Some((since, _)) = self.silence.take_if(|silence| is_settled(silence))
+        {
+            self.resync_from(since);
+        }
     }
 
     /// Logs when the servers do nothing any more, although they are connected.

@@ -159,6 +159,8 @@ struct Cluster<'a> {
     rotated: Instant,
     /// When the servers have last shown that they can write.
     heard: Instant,
+    /// They were silent for so long that jobs are to be compared: since when, in Unix seconds, and until when.
+    silence: Option<(u64, Instant)>,
     /// Whether the log has said that they do not.
     said_silent: bool,
     /// Whether the log has said that there is no connection.
@@ -219,6 +221,7 @@ impl<'a> Cluster<'a> {
             founded: None,
             rotated: Instant::now(),
             heard: Instant::now(),
+            silence: None,
             said_silent: false,
             said_down: false,
             stored: Instant::now(),
@@ -283,6 +286,7 @@ impl<'a> Cluster<'a> {
         if self.stored.elapsed() >= STORE {
             self.remember()?;
             self.tell_of_silence();
+            self.compare_after_silence();
         }
         Ok(())
     }
@@ -308,7 +312,7 @@ impl<'a> Cluster<'a> {
 
     fn hear(&mut self, event: LinkEvent) -> Result<(), ExitError> {
         if membership::is_sign_of_majority(&event) {
-            self.heard = Instant::now();
+            self.majority_is_heard();
         }
         match event {
             LinkEvent::Up(server) => {
@@ -365,10 +369,15 @@ impl<'a> Cluster<'a> {
                 Channel::Members => self.heard_member(&origin, &bytes),
                 Channel::Letters => self.heard_letter(&origin, &bytes)?,
             },
-            LinkEvent::Appended(kind, ticket, is_told) => match kind {
-                StreamKind::Jobs => self.streams.outbox.ended(ticket, is_told),
-                StreamKind::Data => self.streams.data.ended(ticket, is_told),
-            },
+            LinkEvent::Appended(kind, ticket, is_told) => {
+                if !is_told {
+                    self.streams.not_taken();
+                }
+                match kind {
+                    StreamKind::Jobs => self.streams.outbox.ended(ticket, is_told),
+                    StreamKind::Data => self.streams.data.ended(ticket, is_told),
+                }
+            }
         }
         Ok(())
     }
@@ -503,7 +512,7 @@ impl<'a> Cluster<'a> {
 
     /// Becomes the leader if nobody is, or stays it.
     fn lead(&mut self) {
-        if self.membership != Membership::Member {
+        if self.membership != Membership::Member || self.streams.is_pausing() {
             return;
         }
         if let Some((lead, revision)) = self.lease.due(Instant::now()) {
@@ -525,6 +534,9 @@ impl<'a> Cluster<'a> {
         }
         if name == LEAD {
             self.lease.ended(how);
+            if how == Put::Unknown {
+                self.streams.not_taken();
+            }
         }
         if let Some(id) = id_of(name) {
             let act = self.sync.put_ended(&id, how);

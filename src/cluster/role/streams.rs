@@ -24,6 +24,8 @@ const LOG: &str = "log";
 const LONGEST_JOB: u64 = 86_400;
 /// Pause after a stream could not be opened: the next time, the servers may choose another one for it.
 const REOPENING: Duration = Duration::from_secs(1);
+/// Pause after the servers did not take something: without a leader they say so at once.
+const PAUSE: Duration = Duration::from_millis(250);
 /// How far the clocks of an earlier and this start may differ, in seconds.
 const SKEW: u64 = 5;
 
@@ -39,6 +41,8 @@ pub(super) struct Streams {
     has_data: bool,
     /// When to open again what could not be opened.
     open_at: Option<Instant>,
+    /// When to try again what the servers did not take.
+    try_at: Option<Instant>,
     /// Whether a cursor has changed in memory since it was stored.
     is_cursor_new: bool,
     /// The last message about jobs that was taken.
@@ -64,6 +68,7 @@ impl Streams {
             is_following: false,
             has_data: false,
             open_at: None,
+            try_at: None,
             is_cursor_new: false,
             taken: 0,
             memory,
@@ -135,8 +140,18 @@ impl Streams {
         is_due && self.open_at.take().is_some()
     }
 
+    /// The servers did not take something.
+    pub(super) fn not_taken(&mut self) {
+        self.try_at = Some(Instant::now() + PAUSE);
+    }
+
+    /// Whether they are left alone for a moment.
+    pub(super) fn is_pausing(&self) -> bool {
+        self.try_at.is_some_and(|at| at > Instant::now())
+    }
+
     pub(super) fn down(&mut self) {
-        self.open_at = None;
+        (self.open_at, self.try_at) = (None, None);
         (self.is_following, self.has_data) = (false, false);
         self.outbox.down();
         self.data.down();
@@ -315,12 +330,18 @@ impl Cluster<'_> {
 
     /// Something that others told is missing: jobs are to be compared with theirs.
     fn resync_gap(&mut self) {
-        self.resync(self.streams.memory.heard.saturating_sub(LONGEST_JOB));
+        self.resync_from(self.streams.memory.heard);
+    }
+
+    /// What others told after this time, in Unix seconds, may be missing.
+    pub(super) fn resync_from(&mut self, at: u64) {
+        self.resync(at.saturating_sub(LONGEST_JOB));
     }
 
     /// Jobs that started after this time, in Unix seconds, are to be compared with those of the others.
     fn resync(&mut self, since: u64) {
-        let since = self.oldest_kept().max(since);
+        let wanted = self.streams.memory.resync.unwrap_or(u64::MAX);
+        let since = self.oldest_kept().max(since.min(wanted));
         self.streams.memory.resync = Some(since);
         self.streams.is_cursor_new = true;
         self.peers.resync.want(since);
@@ -350,6 +371,7 @@ impl Cluster<'_> {
 
     /// Tells the others what is new.
     pub(super) fn tell(&mut self) -> Result<(), ExitError> {
+        let is_pausing = self.streams.is_pausing();
         let jobs = &mut self.streams;
         let Some(Voice { teller, .. }) = &mut jobs.voice else {
             return Ok(());
@@ -365,6 +387,9 @@ impl Cluster<'_> {
             if !pieces.into_iter().all(tell) {
                 jobs.events.dropped += 1;
             }
+        }
+        if is_pausing {
+            return Ok(());
         }
         if jobs.has_data {
             for sending in jobs.data.next(&self.stores) {

@@ -132,6 +132,18 @@ pub fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
     wait_for(what, || ready().then_some(()));
 }
 
+/// Calls `objection` repeatedly until it has none.
+///
+/// # Panics
+/// With the last one, after [`LONG`].
+pub fn wait_without(mut objection: impl FnMut() -> Option<String>) {
+    let end = Instant::now() + LONG;
+    while let Some(why) = objection() {
+        assert!(Instant::now() < end, "{why}: still after {LONG:?}");
+        std::thread::sleep(Duration::from_millis(30));
+    }
+}
+
 /// A temporary directory with a path so short that sockets below it do not exceed the limit.
 pub fn short_dir() -> tempfile::TempDir {
     tempfile::Builder::new()

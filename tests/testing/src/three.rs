@@ -3,11 +3,11 @@
 use super::cluster::{is_member, jobs, keys, state};
 use super::nats_server::{Leaders, NatsServer, server_name};
 use super::network::{self, Network};
-use super::{Master, Minion, short_dir, wait_for, wait_until};
+use super::{Master, Minion, short_dir, wait_for, wait_until, wait_without};
 use halite::store::keys::KeyState;
 use halite::wire::ids::Jid;
 use halite_ipc::Subscriber;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -95,9 +95,7 @@ impl ThreeByThree {
 
     /// Starts another minion of a master, whose key is accepted.
     pub fn start_minion(&self, n: usize, id: &str) -> Minion {
-        let minion = self.at(n, |master| {
-            Minion::halite(master, id, "return_retry_timer: 1")
-        });
+        let minion = self.at(n, |master| Minion::halite(master, id, ""));
         self.wait_state(&[n], id, Some(KeyState::Pending));
         let accepted = keys(&self.masters[n]).change(
             &id.parse().expect("an id"),
@@ -275,25 +273,31 @@ impl ThreeByThree {
                 self.unsent(minion) == 0
             });
         }
-        wait_until("all masters have all returns", || {
-            let caches = [0, 1, 2].map(|n| self.job_cache(n));
-            if caches[0] != caches[1] || caches[0] != caches[2] {
-                return false;
+        let deleted: Vec<&str> = more.iter().map(|one| one.id.as_str()).collect();
+        wait_without(|| self.difference(&minions, &deleted));
+    }
+
+    /// A job that not all masters have, or not with the returns of the minions that have run it. Those that are deleted may lack some.
+    fn difference(&self, minions: &[&Minion], deleted: &[&str]) -> Option<String> {
+        let caches = [0, 1, 2].map(|n| self.job_cache(n));
+        let ran: Vec<_> = minions.iter().map(|one| (one, runs_of(one))).collect();
+        let jobs: BTreeSet<&Jid> = caches.iter().flat_map(BTreeMap::keys).collect();
+        jobs.into_iter().find_map(|jid| {
+            let found = [0, 1, 2].map(|n| caches[n].get(jid));
+            let mut done = Vec::new();
+            for (minion, times) in &ran {
+                let times = times.get(jid.as_str()).copied().unwrap_or(0);
+                assert!(times < 2, "{} has run {jid} {times} times", minion.id);
+                let is_there = || found[0].is_some_and(|(_, all)| all.contains(&minion.id));
+                let counts = !deleted.contains(&minion.id.as_str()) || is_there();
+                done.extend((times > 0 && counts).then(|| minion.id.clone()));
             }
-            let ran: Vec<_> = minions.iter().map(|one| (one, runs_of(one))).collect();
-            caches[0].iter().all(|(jid, (_, returned))| {
-                let mut done = Vec::new();
-                for (minion, jids) in &ran {
-                    let times = jids.get(jid.as_str()).copied().unwrap_or(0);
-                    assert!(times < 2, "{} has run {jid} {times} times", minion.id);
-                    let is_deleted = more.iter().any(|one| one.id == minion.id);
-                    let counts = !is_deleted || returned.contains(&minion.id);
-                    done.extend((times > 0 && counts).then(|| minion.id.clone()));
-                }
-                done.sort_unstable();
-                done == *returned
-            })
-        });
+            done.sort_unstable();
+            let is_right = found[0].is_some_and(|(_, returned)| *returned == done);
+            let are_same = found[0] == found[1] && found[0] == found[2];
+            (!is_right || !are_same)
+                .then(|| format!("{jid}: {done:?} have run it; the masters have {found:?}"))
+        })
     }
 }
 
