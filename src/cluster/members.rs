@@ -1,8 +1,9 @@
 //! Which masters are there. Each tells it to those who hear, again and again; who is silent for some time is away.
 
-use halite_wire::Map;
+use crate::progress::Progress;
 use halite_wire::budget::Budget;
 use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,8 @@ pub struct Standing {
     pub connections: u64,
     /// Jobs with news that it has not told yet.
     pub waiting: u64,
+    /// What it has read.
+    pub progress: Progress,
 }
 
 impl Standing {
@@ -45,6 +48,8 @@ impl Standing {
             "at" => at, "version" => self.version.as_str(), "since" => self.since,
             "leader" => self.is_leader, "draining" => self.is_draining, "stopping" => self.is_stopping,
             "connections" => self.connections, "waiting" => self.waiting,
+            "read" => Value::Array(self.progress.read.map(Value::from).to_vec()),
+            "content" => self.progress.content,
         };
         msgpack::encode_map(&map, Profile::Local)
     }
@@ -52,7 +57,12 @@ impl Standing {
     /// When it was told, and what; `None` if it is not that.
     pub fn decode(bytes: &[u8]) -> Option<(u64, Standing)> {
         let map = msgpack::decode_load(bytes, Budget::of(bytes.len())).ok()?;
-        let number = |name: &str| u64::try_from(map.int(name)?).ok();
+        let value = |value: &Value| match value {
+            Value::UInt(number) => Some(*number),
+            other => u64::try_from(other.as_int()?).ok(),
+        };
+        let number = |name: &str| value(map.get(name)?);
+        let read = map.get("read")?.as_array()?.iter().filter_map(value);
         let flag = |name: &str| map.get(name)?.as_bool();
         let standing = Standing {
             version: map.str("version")?.chars().take(40).collect(),
@@ -62,6 +72,10 @@ impl Standing {
             is_stopping: flag("stopping")?,
             connections: number("connections")?,
             waiting: number("waiting")?,
+            progress: Progress {
+                read: read.collect::<Vec<u64>>().try_into().ok()?,
+                content: number("content")?,
+            },
         };
         Some((number("at")?, standing))
     }
@@ -137,6 +151,10 @@ impl Members {
             return;
         }
         let before = self.known.get(peer);
+        // Of an earlier start: somebody has sent it again.
+        if before.is_some_and(|m| !m.is_said && standing.since < m.standing.since) {
+            return;
+        }
         let was_there = before.is_some_and(|m| !m.is_said && !m.standing.is_stopping);
         if standing.is_stopping && was_there {
             log::info!("cluster: {peer} stops");
@@ -250,6 +268,20 @@ mod tests {
         assert_eq!(members.present(), [""; 0]);
         members.tick(later + AWAY);
         assert_eq!(states(&members, later)[0], pair("m2", "stopped"));
+        let again = Standing {
+            since: 5,
+            ..Standing::default()
+        };
+        members.heard("m2", 110, again.clone(), later, 110);
+        assert_eq!(members.present(), ["m2"]);
+        // What was recorded of an earlier start.
+        let recorded = Standing {
+            is_draining: true,
+            since: 4,
+            ..again
+        };
+        members.heard("m2", 110, recorded, later, 110);
+        assert_eq!(states(&members, later)[0], pair("m2", "up"));
         for n in 0..2 * MOST {
             members.heard(&format!("x{n}"), 100, Standing::default(), later, 100);
         }

@@ -4,6 +4,7 @@
 //! each; the other sends what differs, as much as fits into a letter, and how far that goes. So neither remembers anything
 //! about the other, and a letter that is lost is asked for again.
 
+use crate::digest::fnv;
 use crate::jobs::record::{JobRecord, records_of, records_value};
 use crate::jobs::records;
 use halite_store::jobs::{JobStore, JobUpdate};
@@ -19,6 +20,8 @@ use std::time::{Duration, Instant};
 const JOBS: usize = 1000;
 /// Returns after which no further job is read for a letter.
 const RETURNS: usize = 50_000;
+/// Bytes of the job log after which no further job is read for a letter.
+const READ: u64 = 64 << 20;
 /// Bytes of records after which a letter is full.
 const FULL: usize = 4 << 20;
 /// Largest record that fits into a letter; a larger one stays where it is, as in the stream.
@@ -27,6 +30,8 @@ const LARGEST: usize = 15 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is asked for.
 const TRIES: u32 = 3;
+/// Pause before those that did not answer are asked again.
+const PAUSE: Duration = Duration::from_secs(60);
 
 /// What a master has of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,13 +51,6 @@ impl Digest {
             content: ids.fold(u64::from(load.is_some()), |all, one| all ^ one),
         }
     }
-}
-
-/// FNV-1a.
-fn fnv(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }
 
 /// What one master writes to another.
@@ -187,6 +185,24 @@ fn jobs_after(jobs: &dyn JobStore, since: u64, after: Option<&Jid>) -> io::Resul
     Ok(all.into_iter().filter(|jid| Some(jid) > after).collect())
 }
 
+/// How much may still be read for a letter: meanwhile nothing else happens.
+#[derive(Default)]
+struct ReadBudget {
+    returns: usize,
+    bytes: u64,
+}
+
+impl ReadBudget {
+    fn spend(&mut self, update: &JobUpdate) {
+        self.returns += update.returns.len() + 1;
+        self.bytes += update.end;
+    }
+
+    fn is_spent(&self) -> bool {
+        self.returns >= RETURNS || self.bytes >= READ
+    }
+}
+
 /// The answer to a question.
 ///
 /// # Errors
@@ -200,16 +216,17 @@ pub fn answer(jobs: &dyn JobStore, ask: Ask) -> io::Result<Fill> {
         skip: 0,
         is_end: false,
     };
-    let (mut size, mut read, mut skip) = (0, 0, ask.skip);
+    let (mut size, mut skip) = (0, ask.skip);
+    let mut budget = ReadBudget::default();
     for jid in jobs_after(jobs, ask.since, ask.after.as_ref())? {
         if ask.until.as_ref().is_some_and(|until| jid > *until) {
             break;
         }
-        if read >= RETURNS {
+        if budget.is_spent() {
             return Ok(fill);
         }
         if let Some(update) = jobs.updates(&jid, 0)? {
-            read += update.returns.len() + 1;
+            budget.spend(&update);
             if have.get(&jid) != Some(&Digest::of(&update)) {
                 let all = records(jobs, update, |_| true)?;
                 for record in all
@@ -252,12 +269,18 @@ struct Round {
 }
 
 /// Fetches what this master lacks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Resync {
     /// Jobs that started then or later are to be compared, in Unix seconds.
     pub wanted: Option<u64>,
+    /// The same, once more, after what is under way.
+    next: Option<u64>,
     peers: VecDeque<String>,
+    /// Those that did not answer, and when they are asked again.
+    silent: VecDeque<String>,
+    again: Option<Instant>,
     round: Option<Round>,
+    /// That of the last question; the first one is random, so that answers to an earlier process mean nothing.
     ticket: u64,
     /// Records that were fetched.
     pub fetched: u64,
@@ -266,11 +289,29 @@ pub struct Resync {
 }
 
 impl Resync {
+    /// Nothing is compared yet; `ticket` is random.
+    pub fn new(ticket: u64) -> Resync {
+        Resync {
+            wanted: None,
+            next: None,
+            peers: VecDeque::new(),
+            silent: VecDeque::new(),
+            again: None,
+            round: None,
+            ticket,
+            fetched: 0,
+            finished: 0,
+        }
+    }
+
     /// Jobs that started then or later are to be compared with those of the others.
     pub fn want(&mut self, since: u64) {
-        self.wanted = Some(self.wanted.map_or(since, |wanted| wanted.min(since)));
-        // What is under way began with another time.
-        (self.round, self.peers) = (None, VecDeque::new());
+        let is_under_way = self.round.is_some() || !self.peers.is_empty();
+        let wanted = match is_under_way {
+            true => &mut self.next,
+            false => &mut self.wanted,
+        };
+        *wanted = Some(wanted.map_or(since, |wanted| wanted.min(since)));
     }
 
     /// The next question, and to whom; `present` are the masters that are there.
@@ -286,18 +327,22 @@ impl Resync {
         let Some(since) = self.wanted else {
             return Ok(None);
         };
+        if self.again.is_some_and(|at| now < at) {
+            return Ok(None);
+        }
         let is_waiting = |at: Instant| now.saturating_duration_since(at) < PATIENCE;
         match &mut self.round {
             Some(round) if round.asked.is_some_and(is_waiting) => return Ok(None),
             Some(round) => {
                 round.tries += 1;
                 if round.tries > TRIES {
+                    let peer = std::mem::take(&mut round.peer);
                     log::warn!(
-                        "cluster: {} does not answer what its job cache has; `halite-run cluster.resync` asks again",
-                        round.peer
+                        "cluster: {peer} does not answer what its job cache has; it is asked again"
                     );
+                    self.silent.push_back(peer);
                     self.round = None;
-                    self.end_if_over();
+                    self.end_if_over(now);
                     return Ok(None);
                 }
             }
@@ -310,6 +355,8 @@ impl Resync {
                         present.join(", ")
                     );
                 }
+                // What the others have told, they have told all; those that have gone compare when they are back.
+                self.peers.retain(|peer| present.contains(peer));
                 self.round = self.peers.pop_front().map(|peer| Round {
                     since,
                     peer,
@@ -323,16 +370,17 @@ impl Resync {
             }
         }
         let Some(round) = &mut self.round else {
+            self.end_if_over(now);
             return Ok(None);
         };
-        self.ticket += 1;
+        self.ticket = self.ticket.wrapping_add(1);
         round.asked = Some(now);
         let ask = round.ask(self.ticket, jobs)?;
         Ok(Some((round.peer.clone(), ask)))
     }
 
     /// An answer of a master: the records to be stored.
-    pub fn take(&mut self, peer: &str, fill: Fill) -> Vec<JobRecord> {
+    pub fn take(&mut self, peer: &str, fill: Fill, now: Instant) -> Vec<JobRecord> {
         let ticket = self.ticket;
         let Some(round) = self
             .round
@@ -341,22 +389,29 @@ impl Resync {
         else {
             return Vec::new();
         };
-        self.fetched += fill.records.len() as u64;
+        // Those that are older are no longer kept.
+        let first = Jid::from_time(i64::try_from(round.since).unwrap_or(i64::MAX), 0);
+        let mut records = fill.records;
+        records.retain(|record| record.jid >= first);
+        self.fetched += records.len() as u64;
         (round.after, round.skip) = (fill.after, fill.skip);
         (round.asked, round.tries) = (None, 0);
         if fill.is_end {
             round.is_within = false;
             if round.until.is_none() {
                 self.round = None;
-                self.end_if_over();
+                self.end_if_over(now);
             }
         }
-        fill.records
+        records
     }
 
-    fn end_if_over(&mut self) {
-        if self.peers.is_empty() {
-            self.wanted = None;
+    fn end_if_over(&mut self, now: Instant) {
+        if self.peers.is_empty() && !self.silent.is_empty() {
+            self.peers = std::mem::take(&mut self.silent);
+            self.again = Some(now + PAUSE);
+        } else if self.peers.is_empty() {
+            self.wanted = self.next.take();
             self.finished += 1;
             log::info!(
                 "cluster: jobs are compared; records fetched so far: {}",
@@ -370,19 +425,19 @@ impl Round {
     /// What to ask now.
     fn ask(&mut self, ticket: u64, jobs: &dyn JobStore) -> io::Result<Ask> {
         let own = jobs_after(jobs, self.since, self.after.as_ref())?;
-        let (mut have, mut read) = (Vec::new(), 0);
+        let (mut have, mut budget) = (Vec::new(), ReadBudget::default());
         let limit = self.until.clone().filter(|_| self.is_within);
         let mut is_all = true;
         for jid in own {
             if limit.as_ref().is_some_and(|limit| jid > *limit) {
                 break;
             }
-            if have.len() >= JOBS || read >= RETURNS {
+            if have.len() >= JOBS || budget.is_spent() {
                 is_all = false;
                 break;
             }
             if let Some(update) = jobs.updates(&jid, 0)? {
-                read += update.returns.len() + 1;
+                budget.spend(&update);
                 have.push((jid, Digest::of(&update)));
             }
         }
@@ -426,7 +481,7 @@ mod tests {
     /// records came. Some are lost.
     fn play(lacks: &Arc<dyn JobStore>, has: &dyn JobStore, loses: bool) -> (usize, u64) {
         let mut known = Known::of(lacks.clone());
-        let mut resync = Resync::default();
+        let mut resync = Resync::new(7);
         resync.want(0);
         let mut now = Instant::now();
         let present = ["m2".to_owned()];
@@ -450,7 +505,7 @@ mod tests {
                 now += PATIENCE;
                 continue;
             }
-            for record in resync.take("m2", fill) {
+            for record in resync.take("m2", fill, now) {
                 drop(known.store("m2", record).unwrap());
             }
         }
@@ -489,19 +544,57 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_is_given_up() {
+    fn who_does_not_answer_is_asked_again() {
         let jobs = halite_store::memory::stores().jobs;
-        let mut resync = Resync::default();
+        let mut resync = Resync::new(7);
         let mut now = Instant::now();
-        assert!(resync.next(&["m2".into()], &*jobs, now).unwrap().is_none());
+        let present = ["m2".to_owned()];
+        assert!(resync.next(&present, &*jobs, now).unwrap().is_none());
         resync.want(7);
         assert!(resync.next(&[], &*jobs, now).unwrap().is_none());
-        let mut asked = 0;
-        while resync.wanted.is_some() {
-            asked += usize::from(resync.next(&["m2".into()], &*jobs, now).unwrap().is_some());
-            assert!(resync.next(&["m2".into()], &*jobs, now).unwrap().is_none());
-            now += PATIENCE;
+        for _ in 0..2 {
+            let mut asked = 0;
+            for _ in 0..TRIES + 1 {
+                asked += u32::from(resync.next(&present, &*jobs, now).unwrap().is_some());
+                assert!(resync.next(&present, &*jobs, now).unwrap().is_none());
+                now += PATIENCE;
+            }
+            assert_eq!((asked, resync.wanted), (TRIES, Some(7)));
+            now += PAUSE;
         }
-        assert_eq!(asked, TRIES as usize);
+        // Until it is gone.
+        assert!(resync.next(&[], &*jobs, now).unwrap().is_none());
+        assert_eq!((resync.wanted, resync.finished), (None, 1));
+    }
+
+    #[test]
+    fn what_is_wanted_meanwhile_comes_next() {
+        let [lacks, has] = [(); 2].map(|()| halite_store::memory::stores().jobs);
+        save(&*has, 1, &["a"], 1);
+        let mut resync = Resync::new(7);
+        let now = Instant::now();
+        let present = ["m2".to_owned()];
+        let since = 1_795_651_200;
+        resync.want(since);
+        let mut asks = 0;
+        while let Some((_, ask)) = resync.next(&present, &*lacks, now).unwrap() {
+            asks += 1;
+            if asks == 1 {
+                resync.want(since + 9);
+                resync.want(since + 5);
+            }
+            let fill = answer(&*has, ask).unwrap();
+            let other = Fill {
+                ticket: fill.ticket - 1,
+                ..fill.clone()
+            };
+            // An answer to another question, and jobs that were not asked for.
+            assert_eq!(resync.take("m2", other, now), []);
+            let mut more = fill.clone();
+            let old: Jid = "20251126000000000001".parse().unwrap();
+            more.records.push(JobRecord::of(old));
+            assert_eq!(resync.take("m2", more, now), fill.records);
+        }
+        assert_eq!((asks, resync.finished, resync.wanted), (2, 2, None));
     }
 }

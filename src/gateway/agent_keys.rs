@@ -4,9 +4,12 @@ use super::writer::{Task, WriteQueue};
 use halite_config::MasterConfig;
 use halite_crypto::{PublicKey, clean_key};
 use halite_master::admission::{Candidate, Decision, Verdict};
+use halite_master::score;
 use halite_store::Stores;
 use halite_store::gateways::GatewayStore;
 use halite_store::keys::{KeyState, KeyStore, Version};
+use halite_sys::scoreboard::Scoreboard;
+use halite_sys::time::unix_now;
 use halite_wire::ids::MinionId;
 use std::collections::HashMap;
 use std::io;
@@ -61,13 +64,13 @@ pub struct Newcomer<'a> {
 }
 
 impl Newcomer<'_> {
-    fn candidate<'c>(&'c self, presented: &'c str) -> Candidate<'c> {
+    fn candidate<'c>(&'c self, presented: &'c str, is_alone: bool) -> Candidate<'c> {
         Candidate {
             id: self.id,
             presented,
             grains: None,
             vouched: self.vouched,
-            is_alone: false,
+            is_alone,
         }
     }
 }
@@ -79,6 +82,8 @@ pub struct AgentKeys {
     keys: Arc<dyn KeyStore>,
     records: Arc<dyn GatewayStore>,
     writer: WriteQueue,
+    /// Where the role `cluster` says whether it is connected.
+    board: Option<Scoreboard>,
     seen: HashMap<MinionId, ([Option<Version>; 4], Standing)>,
     waiting: Option<(Instant, usize)>,
     /// How often a registration was turned away because too many keys were pending.
@@ -99,10 +104,18 @@ impl AgentKeys {
             keys: stores.keys.clone(),
             records: stores.gateways.of(name),
             writer,
+            board: Scoreboard::inherited().ok().map(|(board, _)| board),
             seen: HashMap::new(),
             waiting: None,
             full: 0,
         }
+    }
+
+    /// Whether this master belongs to a cluster and has no connection to it.
+    fn is_alone(&self) -> bool {
+        let board = self.board.as_ref();
+        self.config.cluster().is_some()
+            && !board.is_some_and(|board| score::cluster(board, unix_now()).is_member)
     }
 
     /// Whether one more key may become pending. Writes nothing; counts and sometimes logs each refusal.
@@ -193,7 +206,7 @@ impl AgentKeys {
     /// The keys cannot be read.
     pub fn decide(&mut self, newcomer: &Newcomer) -> io::Result<Option<Decision>> {
         let presented = clean_key(&newcomer.key.to_pem());
-        let candidate = newcomer.candidate(&presented);
+        let candidate = newcomer.candidate(&presented, self.is_alone());
         let decision = candidate.decide(&self.config, &*self.keys)?;
         let room =
             matches!(decision.verdict, Verdict::Accepted { .. }) || self.has_room(newcomer)?;
@@ -222,7 +235,7 @@ impl AgentKeys {
     ) -> io::Result<RegisterOutcome> {
         let (id, from) = (newcomer.id, newcomer.from);
         let presented = clean_key(&newcomer.key.to_pem());
-        let candidate = newcomer.candidate(&presented);
+        let candidate = newcomer.candidate(&presented, self.is_alone());
         let verdict = decision.verdict;
         // The record first: an accepted key without one would belong to nobody.
         let fingerprint = newcomer.key.pkcs1_fingerprint();
@@ -263,7 +276,7 @@ impl AgentKeys {
             "{from} presented another key for {id} than the stored one; if the minion was reinstalled, \
              `halite-key -d {id}` and let it register again"
         );
-        let candidate = newcomer.candidate(&presented);
+        let candidate = newcomer.candidate(&presented, self.is_alone());
         candidate.keep(&*self.keys, Verdict::Denied)?;
         self.fire_auth_event(&candidate, Verdict::Denied);
         Ok(())

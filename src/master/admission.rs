@@ -143,7 +143,7 @@ impl Candidate<'_> {
                 stored,
                 autoreject,
                 autosign: ask && !autoreject && autosign == Some(true),
-                open: config.open_mode,
+                open: config.open_mode && !self.is_alone,
             });
             if lock.is_some() || !verdict.stores() {
                 return Ok(Decision {
@@ -379,6 +379,27 @@ mod tests {
 
     fn config() -> MasterConfig {
         MasterConfig::from_map(Map::new(), Path::new("/etc/halite")).unwrap()
+    }
+
+    #[test]
+    fn a_master_alone_trusts_nobody_new() {
+        let keys = halite_store::memory::stores().keys;
+        let (new, known) = ("new".parse().unwrap(), "known".parse().unwrap());
+        keys.put(KeyState::Accepted, &known, "key").unwrap();
+        for option in ["auto_accept", "open_mode"] {
+            let options = halite_wire::map! {option => true};
+            let config = MasterConfig::from_map(options, Path::new("/nonexistent")).unwrap();
+            for is_alone in [true, false] {
+                let verdict = |id| {
+                    let mut candidate = candidate(id);
+                    (candidate.vouched, candidate.is_alone) = (true, is_alone);
+                    candidate.decide(&config, &*keys).unwrap().verdict
+                };
+                let accepts = matches!(verdict(&new), Verdict::Accepted { .. });
+                assert_eq!(accepts, !is_alone, "{option}");
+                assert!(matches!(verdict(&known), Verdict::Accepted { .. }));
+            }
+        }
     }
 
     /// An operator who deletes a key while its minion signs in.

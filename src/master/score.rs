@@ -117,6 +117,13 @@ pub fn cluster(board: &Scoreboard, now: u64) -> ClusterScore {
     }
 }
 
+/// Whether the role `cluster` was sending minions to other masters when it last told anything.
+pub fn was_draining(board: &Scoreboard) -> bool {
+    let records = all(board);
+    let role = records.iter().find(|r| r.str("role") == Some(CLUSTER));
+    role.is_some_and(|role| role.int("draining") == Some(1))
+}
+
 /// Tells the publisher that minions are to be sent to other masters of the cluster.
 pub struct DrainSignal {
     board: Option<Scoreboard>,

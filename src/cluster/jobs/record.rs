@@ -5,6 +5,9 @@ use halite_wire::ids::Jid;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 
+/// Bytes before a text of up to 64 KiB.
+const PREFIX: usize = 3;
+
 /// A map as MessagePack: each on its own, so that one at the limits of what can be read does not take others with it.
 pub type Packed = Vec<u8>;
 
@@ -66,7 +69,9 @@ impl JobRecord {
     /// Its bytes in a message, about.
     pub fn size(&self) -> usize {
         let all = self.returns.iter().chain(&self.load);
-        all.chain(&self.publication).map(Vec::len).sum()
+        let ids = self.minions.iter().chain(&self.missing);
+        let packed: usize = all.chain(&self.publication).map(Vec::len).sum();
+        packed + ids.map(|id| id.len() + PREFIX).sum::<usize>()
     }
 
     fn to_map(&self) -> Map {

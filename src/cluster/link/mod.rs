@@ -111,6 +111,7 @@ enum Order {
     Put(Entry),
     Follow(StreamKind, Cursor),
     Tell(Channel, String, Vec<u8>),
+    Reconnect,
     Append {
         kind: StreamKind,
         tail: String,
@@ -194,6 +195,12 @@ impl Link {
         self.orders
             .try_send(Order::Tell(channel, tail, bytes))
             .is_ok()
+    }
+
+    /// Closes this connection and makes another one, which reads everything anew.
+    pub fn reconnect(&self) {
+        // If too much waits, that is said again.
+        let _ = self.orders.try_send(Order::Reconnect);
     }
 
     /// Sends the pieces of a message to a stream; `tail` is the end of the subject. [`LinkEvent::Appended`] tells how it ended. `false` if too much waits.
@@ -322,7 +329,7 @@ impl Session {
                             put(store, write).await;
                         }
                     }
-                    Order::Follow(..) | Order::Append { .. } => {}
+                    Order::Follow(..) | Order::Append { .. } | Order::Reconnect => {}
                 }
             }
             let _ = client.flush().await;
@@ -439,6 +446,7 @@ impl Session {
                 order = waiting.recv(), if writing.len() < AT_ONCE => {
                     let event = match order {
                         None => return Ok(()),
+                        Some(Order::Reconnect) => return Err("it is made anew".to_owned()),
                         Some(Order::Put(write)) => {
                             writing.spawn(put(store.clone(), write));
                             continue;

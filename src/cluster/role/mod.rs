@@ -24,6 +24,7 @@ use crate::key_files::KeyFiles;
 use crate::lease::Lease;
 use crate::link::{Channel, Entry, Link, LinkEvent, StreamKind};
 use crate::memory::{self, Memory};
+use crate::progress::Source;
 use crate::record::{
     KeyRecord, Keys, LEAD, META, Meta, PUBLICATION, PublicationKey, Sealer, id_of, name_of,
 };
@@ -336,15 +337,19 @@ impl<'a> Cluster<'a> {
                 self.sync.down();
                 self.streams.down();
                 self.lease.down();
+                self.peers.progress.down();
             }
-            LinkEvent::Entry(entry) => match self.membership {
-                Membership::Unknown | Membership::Founding => {
-                    self.early.push(entry);
-                    self.join_late()?;
+            LinkEvent::Entry(entry) => {
+                self.peers.progress.read(Source::Bucket, entry.revision);
+                match self.membership {
+                    Membership::Unknown | Membership::Founding => {
+                        self.early.push(entry);
+                        self.join_late()?;
+                    }
+                    Membership::Member => self.entry(entry)?,
+                    Membership::Refused => {}
                 }
-                Membership::Member => self.entry(entry)?,
-                Membership::Refused => {}
-            },
+            }
             LinkEvent::AllTold => {
                 self.all_told = true;
                 self.join()?;
@@ -361,8 +366,14 @@ impl<'a> Cluster<'a> {
                 bytes,
                 sequence,
             } => match kind {
-                StreamKind::Jobs => self.told(&tail, &bytes, sequence)?,
-                StreamKind::Data => self.told_data(&tail, &bytes, sequence)?,
+                StreamKind::Jobs => {
+                    self.peers.progress.read(Source::Jobs, sequence);
+                    self.told(&tail, &bytes, sequence)?;
+                }
+                StreamKind::Data => {
+                    self.peers.progress.read(Source::Data, sequence);
+                    self.told_data(&tail, &bytes, sequence)?;
+                }
             },
             LinkEvent::Heard(channel, origin, bytes) => match channel {
                 Channel::Events => self.heard(&origin, &bytes),
@@ -389,6 +400,7 @@ impl<'a> Cluster<'a> {
             revision,
         } = &entry;
         let revision = *revision;
+        log::debug!("cluster: {name:.100?} has revision {revision}");
         match name.as_str() {
             META => self.check_meta(value, revision),
             PUBLICATION => match self.sealer.open_publication(value) {
@@ -524,7 +536,11 @@ impl<'a> Cluster<'a> {
     }
 
     fn put_ended(&mut self, name: &str, how: Put) -> Result<(), ExitError> {
-        self.conflicts += u64::from(how == Put::Conflict);
+        log::debug!("cluster: writing {name} ended: {how:?}");
+        if how == Put::Conflict {
+            self.conflicts += 1;
+            self.peers.progress.conflict(Instant::now());
+        }
         if name == PUBLICATION {
             if let (Some(key), Put::Done(revision)) = (self.replacing.take(), how) {
                 self.is_rotation_wanted = false;

@@ -4,6 +4,7 @@ use super::{Cluster, Membership};
 use crate::link::Channel;
 use crate::members::{Members, Standing};
 use crate::pieces::{Foreign, Voice};
+use crate::progress::ProgressCheck;
 use crate::record::token;
 use crate::resync::{Letter, Resync, answer};
 use halite_config::ClusterConfig;
@@ -14,6 +15,7 @@ use halite_sys::scoreboard::Scoreboard;
 use halite_sys::time::unix_now;
 use halite_wire::Value;
 use halite_wire::msgpack::{self, Profile};
+use rand::random;
 use std::time::{Duration, Instant};
 
 /// What is told to all, and what to one.
@@ -28,6 +30,7 @@ const GATHER: Duration = Duration::from_secs(5);
 pub(super) struct Peers {
     pub(super) members: Members,
     pub(super) resync: Resync,
+    pub(super) progress: ProgressCheck,
     voices: Option<Voices>,
     board: Option<Scoreboard>,
     joined: Instant,
@@ -45,13 +48,16 @@ struct Voices {
 impl Peers {
     pub(super) fn new(cluster: &ClusterConfig, own: &str, started: u64) -> Peers {
         let others = cluster.peers.iter().filter(|peer| *peer != own);
+        let board = Scoreboard::inherited().ok().map(|(board, _)| board);
         Peers {
+            // The publisher goes on with it when this role is started anew.
+            is_draining: board.as_ref().is_some_and(score::was_draining),
             members: Members::new(others.cloned().collect()),
-            resync: Resync::default(),
+            resync: Resync::new(random()),
+            progress: ProgressCheck::default(),
             voices: None,
-            board: Scoreboard::inherited().ok().map(|(board, _)| board),
+            board,
             joined: Instant::now(),
-            is_draining: false,
             started,
         }
     }
@@ -84,6 +90,7 @@ impl Cluster<'_> {
             is_stopping,
             connections: u64::try_from(connections.unwrap_or(0)).unwrap_or(0),
             waiting: self.streams.outbox.backlog() as u64,
+            progress: self.peers.progress.own(self.sync.content()),
         }
     }
 
@@ -117,6 +124,10 @@ impl Cluster<'_> {
         }
         if self.peers.members.is_due(now) {
             self.tell_standing(false);
+        }
+        if let Some(why) = self.peers.progress.objection(now) {
+            log::warn!("cluster: {why}: connects anew");
+            self.link.reconnect();
         }
         if !self.streams.is_open() || self.peers.joined.elapsed() < GATHER {
             return Ok(());
@@ -181,6 +192,8 @@ impl Cluster<'_> {
                     return;
                 }
                 let (now, unix) = (Instant::now(), unix_now());
+                let content = self.sync.content();
+                self.peers.progress.heard(standing.progress, content, now);
                 self.peers.members.heard(&peer, at, standing, now, unix);
             }
             Err(Foreign) => self.stranger(&format!("a message of member.{origin:.100}")),
@@ -206,7 +219,7 @@ impl Cluster<'_> {
                 self.write_letter(&peer, &Letter::Fill(fill));
             }
             Some(Letter::Fill(fill)) => {
-                for record in self.peers.resync.take(&peer, fill) {
+                for record in self.peers.resync.take(&peer, fill, Instant::now()) {
                     self.streams.inbox.known.store(&peer, record)?;
                 }
             }

@@ -6,6 +6,7 @@
 //! change of the files that was made while there was no connection is told from one that others have made. Entries of
 //! strangers are replaced by what was there before; that is no change, and never outweighs one.
 
+use crate::digest::fnv;
 use crate::record::{KeyRecord, Keys};
 use halite_store::keys::KeyState;
 use halite_wire::ids::MinionId;
@@ -118,6 +119,15 @@ impl KeySync {
     pub fn count(&self) -> usize {
         let all = self.bucket.values();
         all.filter(|known| !known.record.keys.is_empty()).count()
+    }
+
+    /// A number that is the same for those who know the same entries of the bucket.
+    pub fn content(&self) -> u64 {
+        let mut content = 0;
+        for (id, known) in self.bucket.iter().filter(|(_, known)| known.revision > 0) {
+            content ^= fnv(&[id.as_str().as_bytes(), &known.revision.to_be_bytes()].concat());
+        }
+        content
     }
 
     /// Whether the bucket has an accepted key of a minion.
@@ -259,8 +269,11 @@ impl KeySync {
                     false => self.put(id),
                 }
             }
-            // Until the entry that was faster is here, nobody knows whether a master has written it.
-            Put::Conflict if !is_newer(self, replaced) => Vec::new(),
+            // Until the entry that was faster is here, nobody knows whether a master has written it; `retry` asks again.
+            Put::Conflict if !is_newer(self, replaced) => {
+                self.to_retry.insert(id.clone());
+                Vec::new()
+            }
             Put::Conflict => self.settle(id),
             // The watch tells what became of it, or has told; `retry` repeats it otherwise.
             Put::Unknown => {

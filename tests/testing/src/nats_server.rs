@@ -188,6 +188,12 @@ impl NatsServer {
         })
     }
 
+    /// What it has of each stream, and who reads it.
+    pub fn streams(&self) -> Value {
+        let report = self.page("/jsz?accounts=true&streams=true&consumers=true");
+        report.map_or(Value::Null, |report| report["account_details"].clone())
+    }
+
     /// How many connections are subscribed to exactly this subject.
     pub fn hearers(&self, subject: &str) -> usize {
         let all = self.connections();

@@ -76,7 +76,8 @@ impl ThreeByThree {
         let servers = [0, 1, 2].map(|m| self.servers[(n + m) % 3].address());
         let lines = format!(
             "id: master{n}\ncluster_id: test\ncluster_secret: 0123456789abcdef0123456789abcdef\n\
-             cluster: {{servers: ['{}'], replicas: 3}}\ngather_job_timeout: 1\n{more}",
+             cluster: {{servers: ['{}'], replicas: 3}}\ngather_job_timeout: 1\n\
+             log_granular_levels: {{halite.cluster: debug}}\n{more}",
             servers.join("', '")
         );
         let first = self.masters.first();
@@ -298,6 +299,17 @@ impl ThreeByThree {
             (!is_right || !are_same)
                 .then(|| format!("{jid}: {done:?} have run it; the masters have {found:?}"))
         })
+    }
+}
+
+impl Drop for ThreeByThree {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for (n, server) in self.servers.iter().enumerate() {
+                let streams = on(&self.network, n, || server.streams());
+                eprintln!("--- what server {n} has: {streams:#}");
+            }
+        }
     }
 }
 

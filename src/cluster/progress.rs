@@ -1,0 +1,160 @@
+//! Whether the servers tell this master what they tell the others. No IO and no clock: it is told the time.
+//!
+//! After a partition a reader of a NATS 2.9 server may stay behind for good, or have read what only a cut-off server had. So each
+//! master tells how far it has read, and what it has of the bucket; one that stays behind, or has something else, reads anew.
+
+use std::time::{Duration, Instant};
+
+/// How long a difference must last.
+const LASTING: Duration = Duration::from_secs(10);
+/// How long it is left alone after it has begun anew: the servers may need time.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// What is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The bucket of keys.
+    Bucket,
+    /// The stream of jobs.
+    Jobs,
+    /// The stream of data.
+    Data,
+}
+
+/// How far a master has read, and what it has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The number of the last message of each [`Source`]; 0 if it is not read.
+    pub read: [u64; 3],
+    /// A number that is the same for those who have the same entries of the bucket.
+    pub content: u64,
+}
+
+/// What this master has read, compared with others.
+#[derive(Debug, Default)]
+pub struct ProgressCheck {
+    read: [u64; 3],
+    /// Since when others have read more of each, while nothing came.
+    behind: [Option<Instant>; 3],
+    /// Since when others have something else of the bucket.
+    differs: Option<Instant>,
+    /// When it has last begun anew.
+    begun: Option<Instant>,
+}
+
+impl ProgressCheck {
+    /// A message with this number was read.
+    pub fn read(&mut self, source: Source, number: u64) {
+        let n = source as usize;
+        self.read[n] = number;
+        self.behind[n] = None;
+    }
+
+    /// Somebody else has written to the bucket: that is to be read.
+    pub fn conflict(&mut self, now: Instant) {
+        self.behind[Source::Bucket as usize].get_or_insert(now);
+    }
+
+    /// The connection is lost.
+    pub fn down(&mut self) {
+        *self = ProgressCheck {
+            begun: self.begun,
+            ..ProgressCheck::default()
+        };
+    }
+
+    /// What this master tells; `content` is what it has of the bucket.
+    pub fn own(&self, content: u64) -> Progress {
+        Progress {
+            read: self.read,
+            content,
+        }
+    }
+
+    /// What another master has; `content` is what this one has.
+    pub fn heard(&mut self, other: Progress, content: u64, now: Instant) {
+        for (n, theirs) in other.read.into_iter().enumerate() {
+            if self.read[n] > 0 && theirs > self.read[n] {
+                self.behind[n].get_or_insert(now);
+            }
+        }
+        // Whoever has not read as far cannot have the same.
+        if self.read[0] > 0 && other.read[0] == self.read[0] {
+            match other.content == content {
+                true => self.differs = None,
+                false => {
+                    self.differs.get_or_insert(now);
+                }
+            }
+        }
+    }
+
+    /// Why everything is to be read anew, if it is.
+    pub fn objection(&mut self, now: Instant) -> Option<&'static str> {
+        let is_lasting = |since: &Option<Instant>, time| {
+            since.is_some_and(|at| now.saturating_duration_since(at) >= time)
+        };
+        let why = if self.behind.iter().any(|since| is_lasting(since, LASTING)) {
+            "other masters have read more"
+        } else if is_lasting(&self.differs, LASTING) {
+            "other masters have read something else"
+        } else {
+            return None;
+        };
+        if self.begun.is_some() && !is_lasting(&self.begun, PAUSE) {
+            return None;
+        }
+        self.begun = Some(now);
+        Some(why)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn other(bucket: u64, jobs: u64, content: u64) -> Progress {
+        let read = [bucket, jobs, 0];
+        Progress { read, content }
+    }
+
+    #[test]
+    fn a_reader_that_stays_behind_begins_anew() {
+        let start = Instant::now();
+        let mut check = ProgressCheck::default();
+        // Nothing is read yet: that is no difference.
+        check.heard(other(9, 9, 1), 0, start);
+        assert_eq!(check.objection(start + LASTING), None);
+        check.read(Source::Bucket, 9);
+        check.read(Source::Jobs, 5);
+        assert_eq!(check.own(1), other(9, 5, 1));
+        check.heard(other(9, 9, 1), 1, start);
+        // It comes on, if slowly.
+        check.read(Source::Jobs, 6);
+        assert_eq!(check.objection(start + LASTING), None);
+        check.heard(other(9, 9, 1), 1, start);
+        check.heard(other(9, 20, 1), 1, start + LASTING / 2);
+        assert_eq!(check.objection(start + LASTING / 2), None);
+        assert!(check.objection(start + LASTING).is_some());
+        // Not again at once.
+        assert_eq!(check.objection(start + LASTING), None);
+        check.down();
+        check.read(Source::Bucket, 9);
+        check.conflict(start);
+        assert_eq!(check.objection(start + PAUSE), None);
+        assert!(check.objection(start + LASTING + PAUSE).is_some());
+    }
+
+    #[test]
+    fn a_reader_of_something_else_begins_anew() {
+        let start = Instant::now();
+        let mut check = ProgressCheck::default();
+        check.read(Source::Bucket, 9);
+        for (bucket, content, is_differing) in [(8, 2, false), (9, 2, true), (9, 1, false)] {
+            check.heard(other(bucket, 0, content), 1, start);
+            let later = start + LASTING;
+            assert_eq!(check.objection(later).is_some(), is_differing, "{bucket}");
+            check.begun = None;
+        }
+    }
+}
