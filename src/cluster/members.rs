@@ -37,6 +37,8 @@ pub struct Standing {
     pub connections: u64,
     /// Jobs with news that it has not told yet.
     pub waiting: u64,
+    /// How often it has connected to NATS.
+    pub connects: u64,
     /// What it has read.
     pub progress: Progress,
 }
@@ -49,7 +51,7 @@ impl Standing {
             "leader" => self.is_leader, "draining" => self.is_draining, "stopping" => self.is_stopping,
             "connections" => self.connections, "waiting" => self.waiting,
             "read" => Value::Array(self.progress.read.map(Value::from).to_vec()),
-            "content" => self.progress.content,
+            "content" => self.progress.content, "connects" => self.connects,
         };
         msgpack::encode_map(&map, Profile::Local)
     }
@@ -72,6 +74,7 @@ impl Standing {
             is_stopping: flag("stopping")?,
             connections: number("connections")?,
             waiting: number("waiting")?,
+            connects: number("connects")?,
             progress: Progress {
                 read: read.collect::<Vec<u64>>().try_into().ok()?,
                 content: number("content")?,
@@ -144,16 +147,23 @@ impl Members {
         is_due
     }
 
-    /// A master has told what it is at `at` by its clock; `unix` is ours.
-    pub fn heard(&mut self, peer: &str, at: u64, standing: Standing, now: Instant, unix: u64) {
+    /// A master has told what it is at `at` by its clock; `unix` is ours. Whether it was away, if only for a moment.
+    pub fn heard(
+        &mut self,
+        peer: &str,
+        at: u64,
+        standing: Standing,
+        now: Instant,
+        unix: u64,
+    ) -> bool {
         let skew = i64::try_from(at).unwrap_or(0) - i64::try_from(unix).unwrap_or(0);
         if self.known.len() >= MOST && !self.known.contains_key(peer) {
-            return;
+            return false;
         }
         let before = self.known.get(peer);
         // Of an earlier start: somebody has sent it again.
         if before.is_some_and(|m| !m.is_said && standing.since < m.standing.since) {
-            return;
+            return false;
         }
         let was_there = before.is_some_and(|m| !m.is_said && !m.standing.is_stopping);
         if standing.is_stopping && was_there {
@@ -161,6 +171,8 @@ impl Members {
         } else if !was_there {
             log::info!("cluster: {peer} is there (halite {})", standing.version);
         }
+        let start = |of: &Standing| (of.since, of.connects);
+        let is_back = before.is_none_or(|m| start(&m.standing) != start(&standing));
         let is_askew = skew.unsigned_abs() > SKEW;
         let askew = is_askew.then(|| before.and_then(|m| m.askew).unwrap_or(now));
         let was_said = before.is_some_and(|m| m.is_skew_said);
@@ -180,6 +192,7 @@ impl Members {
             is_said: false,
         };
         self.known.insert(peer.to_owned(), member);
+        is_back
     }
 
     /// Says who has become silent, and forgets who has been for long.
@@ -246,7 +259,8 @@ mod tests {
         };
         let (at, read) = Standing::decode(&standing.encode(100)).unwrap();
         assert_eq!((at, &read), (100, &standing));
-        members.heard("m2", 100, standing.clone(), start, 100);
+        assert!(members.heard("m2", 100, standing.clone(), start, 100));
+        assert!(!members.heard("m2", 100, standing.clone(), start, 100));
         members.tick(start);
         assert_eq!(members.present(), ["m2"]);
         let pair = |id: &str, state: &str| (id.to_owned(), state.to_owned());
@@ -272,7 +286,7 @@ mod tests {
             since: 5,
             ..Standing::default()
         };
-        members.heard("m2", 110, again.clone(), later, 110);
+        assert!(members.heard("m2", 110, again.clone(), later, 110));
         assert_eq!(members.present(), ["m2"]);
         // What was recorded of an earlier start.
         let recorded = Standing {

@@ -6,8 +6,10 @@
 mod inbox;
 mod known;
 mod outbox;
+mod recent;
 pub mod record;
 
 pub use inbox::Inbox;
 pub use known::Known;
 pub use outbox::{Outbox, records};
+pub use recent::Recent;

@@ -211,11 +211,11 @@ impl Outbox {
         since.map_or(0, |since| since.as_secs())
     }
 
-    /// The next messages, each with its ticket; none if enough are under way.
+    /// Messages with jobs that were published, each with its ticket.
     ///
     /// # Errors
     /// The job log cannot be read.
-    pub fn next(&mut self, inbox: &mut Inbox) -> io::Result<Vec<(u64, Message)>> {
+    pub fn publications(&mut self, inbox: &mut Inbox) -> io::Result<Vec<(u64, Message)>> {
         let mut out = Vec::new();
         while let Some(publication) = self.publications.pop_front() {
             if unix_now().saturating_sub(publication.at) >= TIMELY {
@@ -228,6 +228,15 @@ impl Outbox {
                 out.push(self.message(batch, Some(publication)));
             }
         }
+        Ok(out)
+    }
+
+    /// The next messages with what else is new, each with its ticket; none if enough are under way.
+    ///
+    /// # Errors
+    /// The job log cannot be read.
+    pub fn next(&mut self, inbox: &mut Inbox) -> io::Result<Vec<(u64, Message)>> {
+        let mut out = Vec::new();
         if self.news.look || self.looked.elapsed() >= LOOK {
             (self.news.look, self.looked) = (false, Instant::now());
             let began = SystemTime::now();

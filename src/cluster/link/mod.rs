@@ -4,14 +4,14 @@
 //! One thread with a runtime for each connection, so that all state of the client library for a lost one goes with its runtime.
 //! Decisions are made by writes with a revision only; what is read may be old.
 
+mod bucket;
 mod stream;
 
 pub use stream::{Cursor, Found, StreamKind};
 
+use self::bucket::Bucket;
 use crate::record::token;
 use crate::sync::Put;
-use async_nats::jetstream::kv::{Operation, Store, UpdateErrorKind};
-use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use async_nats::{Client, ConnectOptions, Event, jetstream};
 use futures_util::stream::{FuturesUnordered, select_all};
 use futures_util::{Stream, StreamExt};
@@ -31,6 +31,8 @@ const PING: Duration = Duration::from_secs(5);
 const GOODBYE: Duration = Duration::from_secs(1);
 /// Most writes that wait for the connection's thread.
 const WAITING: usize = 4096;
+/// How often the bucket may fail to open before another server is tried.
+const REOPENINGS: u32 = 3;
 /// Most writes without an answer.
 const AT_ONCE: usize = 128;
 
@@ -43,12 +45,14 @@ pub enum LinkEvent {
     Entry(Entry),
     /// All entries that were in the bucket have been told.
     AllTold,
+    /// The bucket cannot be read any more: why. What is in it will be told again.
+    BucketLost(String),
     /// A write has ended.
     PutEnded(String, Put),
     /// A stream is open: what was found. Its messages follow.
     Following(StreamKind, Found),
-    /// A stream cannot be used: why.
-    NotFollowing(String),
+    /// A stream cannot be used (any more): why.
+    NotFollowing(StreamKind, String),
     /// A message of a stream.
     Told {
         /// The stream.
@@ -71,6 +75,8 @@ pub enum LinkEvent {
 /// What reaches only those who hear at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
+    /// Jobs that were just published, for all: they are in the stream as well, but not every master may be able to read that now.
+    Jobs,
     /// Events of buses, for all.
     Events,
     /// Who is there, for all.
@@ -80,11 +86,17 @@ pub enum Channel {
 }
 
 impl Channel {
-    const ALL: [Channel; 3] = [Channel::Events, Channel::Members, Channel::Letters];
+    const ALL: [Channel; 4] = [
+        Channel::Jobs,
+        Channel::Events,
+        Channel::Members,
+        Channel::Letters,
+    ];
 
     /// Its part of subjects.
     fn name(self) -> &'static str {
         match self {
+            Channel::Jobs => "job",
             Channel::Events => "ev",
             Channel::Members => "member",
             Channel::Letters => "to",
@@ -326,7 +338,7 @@ impl Session {
                     }
                     Order::Put(write) => {
                         if let Ok(store) = jetstream.get_key_value(&self.bucket).await {
-                            put(store, write).await;
+                            bucket::put(store, write).await;
                         }
                     }
                     Order::Follow(..) | Order::Append { .. } | Order::Reconnect => {}
@@ -361,22 +373,17 @@ impl Session {
         waiting: &mut mpsc::Receiver<Order>,
         was_up: &mut bool,
     ) -> Result<(), String> {
-        let (store, is_empty) = self.open(client).await?;
-        let mut watch = store
-            .watch_with_history(">")
-            .await
-            .map_err(|e| error_text(&e))?;
+        let opened = self.open(client).await?;
         if self.tell(LinkEvent::Up(shown(server))).is_err() {
             return Ok(());
         }
         *was_up = true;
-        let mut all_told = false;
-        if is_empty {
-            all_told = true;
-            if self.tell(LinkEvent::AllTold).is_err() {
-                return Ok(());
-            }
+        if opened.is_empty() && self.tell(LinkEvent::AllTold).is_err() {
+            return Ok(());
         }
+        let mut bucket = Some(opened);
+        // Opened anew if its reader was at a server that is gone: what masters tell each other is heard all the same.
+        let (mut reopening, mut failures) = (FuturesUnordered::new(), 0);
         let mut writing = JoinSet::new();
         // Opening takes seconds if the servers choose one for it that cannot be reached.
         let mut opening = FuturesUnordered::new();
@@ -385,38 +392,53 @@ impl Session {
         let mut heard = self.hear(client).await?;
         loop {
             tokio::select! {
-                entry = watch.next() => {
-                    let entry = match entry {
-                        Some(Ok(entry)) => entry,
-                        Some(Err(e)) => return Err(error_text(&e)),
-                        None => return Err("the watch of the bucket has ended".to_owned()),
+                entry = bucket::next(&mut bucket) => {
+                    let event = match entry {
+                        Ok(entry) => LinkEvent::Entry(entry),
+                        Err(why) => {
+                            bucket = None;
+                            reopening.push(self.reopen(client));
+                            LinkEvent::BucketLost(why)
+                        }
                     };
-                    let is_last = entry.seen_current;
-                    let event = LinkEvent::Entry(Entry {
-                        name: entry.key,
-                        // No master removes entries: what someone has removed has the value of nobody.
-                        value: match entry.operation {
-                            Operation::Put => entry.value.to_vec(),
-                            Operation::Delete | Operation::Purge => Vec::new(),
-                        },
-                        revision: entry.revision,
+                    let is_all = bucket.as_mut().is_some_and(Bucket::ends_the_past);
+                    if self.tell(event).is_err() || is_all && self.tell(LinkEvent::AllTold).is_err() {
+                        return Ok(());
+                    }
+                }
+                Some(opened) = reopening.next() => match opened {
+                    Ok(opened) => {
+                        failures = 0;
+                        if opened.is_empty() && self.tell(LinkEvent::AllTold).is_err() {
+                            return Ok(());
+                        }
+                        bucket = Some(opened);
+                    }
+                    Err(why) => {
+                        failures += 1;
+                        if failures >= REOPENINGS {
+                            return Err(why);
+                        }
+                        reopening.push(self.reopen(client));
+                    }
+                },
+                told = stream::next(&mut jobs) => {
+                    let event = told.unwrap_or_else(|why| {
+                        jobs = None;
+                        begun.retain(|other| *other != StreamKind::Jobs);
+                        LinkEvent::NotFollowing(StreamKind::Jobs, why)
                     });
                     if self.tell(event).is_err() {
                         return Ok(());
                     }
-                    if is_last && !std::mem::replace(&mut all_told, true)
-                        && self.tell(LinkEvent::AllTold).is_err()
-                    {
-                        return Ok(());
-                    }
-                }
-                told = stream::next(&mut jobs) => {
-                    if self.tell(told?).is_err() {
-                        return Ok(());
-                    }
                 }
                 told = stream::next(&mut data) => {
-                    if self.tell(told?).is_err() {
+                    let event = told.unwrap_or_else(|why| {
+                        data = None;
+                        begun.retain(|other| *other != StreamKind::Data);
+                        LinkEvent::NotFollowing(StreamKind::Data, why)
+                    });
+                    if self.tell(event).is_err() {
                         return Ok(());
                     }
                 }
@@ -436,7 +458,7 @@ impl Session {
                         }
                         Err(why) => {
                             begun.retain(|other| *other != kind);
-                            LinkEvent::NotFollowing(why)
+                            LinkEvent::NotFollowing(kind, why)
                         }
                     };
                     if self.tell(event).is_err() {
@@ -447,10 +469,13 @@ impl Session {
                     let event = match order {
                         None => return Ok(()),
                         Some(Order::Reconnect) => return Err("it is made anew".to_owned()),
-                        Some(Order::Put(write)) => {
-                            writing.spawn(put(store.clone(), write));
-                            continue;
-                        }
+                        Some(Order::Put(write)) => match &bucket {
+                            Some(bucket) => {
+                                writing.spawn(bucket.put(write));
+                                continue;
+                            }
+                            None => LinkEvent::PutEnded(write.name, Put::Unknown),
+                        },
                         Some(Order::Follow(kind, cursor)) => {
                             if !begun.contains(&kind) {
                                 begun.push(kind);
@@ -519,39 +544,6 @@ impl Session {
         }
         Ok(select_all(all))
     }
-
-    /// Opens the bucket, or makes it; also returns whether it is empty.
-    ///
-    /// It is made as a stream, since the library cannot make a bucket on NATS 2.9 (reference `cluster.md` 2, finding 5).
-    async fn open(&self, client: &Client) -> Result<(Store, bool), String> {
-        let jetstream = jetstream::new(client.clone());
-        let name = format!("KV_{}", self.bucket);
-        let mut stream = jetstream
-            .get_or_create_stream(Config {
-                subjects: vec![format!("$KV.{}.>", self.bucket)],
-                max_messages_per_subject: 1,
-                discard: DiscardPolicy::New,
-                storage: StorageType::File,
-                num_replicas: self.replicas,
-                allow_rollup: true,
-                allow_direct: true,
-                deny_delete: true,
-                name,
-                ..Config::default()
-            })
-            .await
-            .map_err(|e| {
-                format!(
-                    "the bucket cannot be made with `replicas: {}` (option cluster): {}",
-                    self.replicas,
-                    error_text(&e)
-                )
-            })?;
-        let info = stream.info().await.map_err(|e| error_text(&e))?;
-        let is_empty = info.state.messages == 0;
-        let store = jetstream.get_key_value(&self.bucket).await;
-        Ok((store.map_err(|e| error_text(&e))?, is_empty))
-    }
 }
 
 fn slot<'a>(
@@ -563,23 +555,4 @@ fn slot<'a>(
         StreamKind::Jobs => jobs,
         StreamKind::Data => data,
     }
-}
-
-async fn put(store: Store, write: Entry) -> Done {
-    let done = store
-        .update(&write.name, write.value.into(), write.revision)
-        .await;
-    let how = match done {
-        Ok(revision) => Put::Done(revision),
-        Err(e) if e.kind() == UpdateErrorKind::WrongLastRevision => Put::Conflict,
-        Err(e) => {
-            log::debug!(
-                "cluster: {} was not written: {}",
-                write.name,
-                error_text(&e)
-            );
-            Put::Unknown
-        }
-    };
-    Done::Put(write.name, how)
 }

@@ -322,21 +322,23 @@ impl<'a> Cluster<'a> {
                     false => log::info!("cluster: connected to {server}"),
                 }
                 self.connections += 1;
+                // Others tell again what was published meanwhile.
+                self.tell_standing(false);
             }
             LinkEvent::Down(why) => {
                 if !why.is_empty() {
                     self.said_down = true;
                     log::warn!("cluster: {why}; the master goes on with the keys that it has");
                 }
-                self.membership = Membership::Unknown;
-                self.early.clear();
-                self.all_told = false;
-                self.meta = None;
-                self.founded = None;
-                self.replacing = None;
-                self.sync.down();
+                self.lose_bucket();
                 self.streams.down();
-                self.lease.down();
+                self.peers.progress.down();
+            }
+            LinkEvent::BucketLost(why) => {
+                log::warn!(
+                    "cluster: the keys of all masters cannot be read: {why}; they are read anew"
+                );
+                self.lose_bucket();
                 self.peers.progress.down();
             }
             LinkEvent::Entry(entry) => {
@@ -356,8 +358,8 @@ impl<'a> Cluster<'a> {
             }
             LinkEvent::PutEnded(name, how) => self.put_ended(&name, how)?,
             LinkEvent::Following(kind, found) => self.following(kind, found)?,
-            LinkEvent::NotFollowing(why) => {
-                self.streams.opening_failed();
+            LinkEvent::NotFollowing(kind, why) => {
+                self.streams.not_following(kind);
                 log::error!("cluster: {why}; until then other masters are not heard")
             }
             LinkEvent::Told {
@@ -376,6 +378,7 @@ impl<'a> Cluster<'a> {
                 }
             },
             LinkEvent::Heard(channel, origin, bytes) => match channel {
+                Channel::Jobs => self.heard_job(&origin, &bytes)?,
                 Channel::Events => self.heard(&origin, &bytes),
                 Channel::Members => self.heard_member(&origin, &bytes),
                 Channel::Letters => self.heard_letter(&origin, &bytes)?,
@@ -391,6 +394,18 @@ impl<'a> Cluster<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Nothing is known about the bucket.
+    fn lose_bucket(&mut self) {
+        self.membership = Membership::Unknown;
+        self.early.clear();
+        self.all_told = false;
+        self.meta = None;
+        self.founded = None;
+        self.replacing = None;
+        self.sync.down();
+        self.lease.down();
     }
 
     fn entry(&mut self, entry: Entry) -> Result<(), ExitError> {

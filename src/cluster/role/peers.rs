@@ -66,7 +66,8 @@ impl Peers {
     pub(super) fn join(&mut self, secret: &ClusterSecret, mark: &str, origin: &str) {
         let voice = |purpose| Voice::new(secret, mark, purpose, origin);
         self.joined = Instant::now();
-        self.voices = Some(Voices {
+        // After another connection the numbers of messages go on: others take no number twice.
+        self.voices.get_or_insert_with(|| Voices {
             members: voice(MEMBERS),
             letters: voice(LETTERS),
         });
@@ -90,6 +91,7 @@ impl Cluster<'_> {
             is_stopping,
             connections: u64::try_from(connections.unwrap_or(0)).unwrap_or(0),
             waiting: self.streams.outbox.backlog() as u64,
+            connects: self.connections,
             progress: self.peers.progress.own(self.sync.content()),
         }
     }
@@ -194,7 +196,10 @@ impl Cluster<'_> {
                 let (now, unix) = (Instant::now(), unix_now());
                 let content = self.sync.content();
                 self.peers.progress.heard(standing.progress, content, now);
-                self.peers.members.heard(&peer, at, standing, now, unix);
+                let members = &mut self.peers.members;
+                if members.heard(&peer, at, standing, now, unix) {
+                    self.tell_again();
+                }
             }
             Err(Foreign) => self.stranger(&format!("a message of member.{origin:.100}")),
         }

@@ -5,8 +5,8 @@ use crate::data::DataShare;
 use crate::events::EventShare;
 use crate::feed::News;
 use crate::jobs::record::Message;
-use crate::jobs::{Inbox, Outbox};
-use crate::link::{Channel, Cursor, Found, StreamKind};
+use crate::jobs::{Inbox, Outbox, Recent};
+use crate::link::{Channel, Cursor, Found, Link, StreamKind};
 use crate::memory::StreamsMemory;
 use crate::pieces::{Foreign, Voice};
 use halite_config::{Acknowledge, MasterConfig};
@@ -20,6 +20,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// What is told about jobs.
 const LOG: &str = "log";
+const EARLY: &str = "job";
 /// A job may have returns that come this much later than it started, in seconds.
 const LONGEST_JOB: u64 = 86_400;
 /// Pause after a stream could not be opened: the next time, the servers may choose another one for it.
@@ -37,6 +38,9 @@ pub(super) struct Streams {
     pub(super) events: EventShare,
     /// As a member: how it tells, and how it understands.
     voice: Option<Voice>,
+    /// The same for jobs that were just published.
+    early: Option<Voice>,
+    recent: Recent,
     is_following: bool,
     has_data: bool,
     /// When to open again what could not be opened.
@@ -65,6 +69,8 @@ impl Streams {
             data: DataShare::default(),
             events: EventShare::default(),
             voice: None,
+            early: None,
+            recent: Recent::default(),
             is_following: false,
             has_data: false,
             open_at: None,
@@ -91,6 +97,7 @@ impl Streams {
         if self.voice.is_none() {
             self.events.join(secret, mark, origin);
             self.voice = Some(Voice::new(secret, mark, LOG, origin));
+            self.early = Some(Voice::new(secret, mark, EARLY, origin));
         }
         self.data.join(secret, mark, id);
     }
@@ -129,8 +136,12 @@ impl Streams {
         self.is_cursor_new = true;
     }
 
-    /// A stream could not be opened.
-    pub(super) fn opening_failed(&mut self) {
+    /// A stream could not be opened, or is not open any more.
+    pub(super) fn not_following(&mut self, kind: StreamKind) {
+        match kind {
+            StreamKind::Jobs => self.is_following = false,
+            StreamKind::Data => self.has_data = false,
+        }
         self.open_at = Some(Instant::now() + REOPENING);
     }
 
@@ -296,21 +307,50 @@ impl Cluster<'_> {
             return Ok(());
         };
         if !voice.is_own(origin) {
-            let opened = voice.open(origin, bytes).and_then(|(peer, whole)| {
-                let message = whole.map(|bytes| Message::decode(&bytes).ok_or(Foreign));
-                Ok((peer, message.transpose()?))
-            });
-            match opened {
-                Ok((peer, Some(message))) if peer == self.config.id => self.twin(message.at),
-                Ok((peer, Some(message))) if message.at >= self.oldest_kept() => {
+            match opened(voice, origin, bytes) {
+                Ok((peer, Some(message))) => {
                     self.streams.heard_at(message.at);
-                    self.streams.inbox.take(&peer, message, &mut self.bus)?;
+                    self.take(&peer, message)?;
                 }
-                Ok(_) => {}
+                Ok((_, None)) => {}
                 Err(Foreign) => self.stranger(&format!("the message {sequence} of {origin:.100}")),
             }
         }
         self.streams.taken = sequence;
+        Ok(())
+    }
+
+    /// Another master is there (again): what it may have missed is told once more.
+    pub(super) fn tell_again(&mut self) {
+        if let Some(early) = &mut self.streams.early {
+            for message in self.streams.recent.all(Instant::now()) {
+                tell_early(&self.link, early, message);
+            }
+        }
+    }
+
+    /// A job that another master has just published. It is in the stream as well.
+    pub(super) fn heard_job(&mut self, origin: &str, bytes: &[u8]) -> Result<(), ExitError> {
+        let Some(voice) = &mut self.streams.early else {
+            return Ok(());
+        };
+        if voice.is_own(origin) {
+            return Ok(());
+        }
+        match opened(voice, origin, bytes) {
+            Ok((peer, Some(message))) => self.take(&peer, message)?,
+            Ok((_, None)) => {}
+            Err(Foreign) => self.stranger(&format!("a message of job.{origin:.100}")),
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, peer: &str, message: Message) -> Result<(), ExitError> {
+        if peer == self.config.id {
+            self.twin(message.at);
+        } else if message.at >= self.oldest_kept() {
+            self.streams.inbox.take(peer, message, &mut self.bus)?;
+        }
         Ok(())
     }
 
@@ -400,10 +440,19 @@ impl Cluster<'_> {
                 }
             }
         }
-        if !jobs.is_following {
-            return Ok(());
+        let published = jobs.outbox.publications(&mut jobs.inbox)?;
+        for (_, message) in &published {
+            let message = message.encode();
+            if let Some(early) = &mut jobs.early {
+                tell_early(&self.link, early, &message);
+            }
+            jobs.recent.add(message, Instant::now());
         }
-        for (ticket, message) in jobs.outbox.next(&mut jobs.inbox)? {
+        let news = match jobs.is_following {
+            true => jobs.outbox.next(&mut jobs.inbox)?,
+            false => Vec::new(),
+        };
+        for (ticket, message) in published.into_iter().chain(news) {
             match teller.seal(&message.encode()) {
                 Ok(pieces) => {
                     if !self
@@ -426,4 +475,24 @@ impl Cluster<'_> {
         }
         Ok(())
     }
+}
+
+/// Those who cannot read the stream now hear of a job all the same.
+fn tell_early(link: &Link, early: &mut Voice, message: &[u8]) {
+    let origin = early.teller.origin.clone();
+    // If it is too large, that is said of the stream.
+    for piece in early.teller.seal(message).unwrap_or_default() {
+        link.tell(Channel::Jobs, origin.clone(), piece);
+    }
+}
+
+/// What another start of a master has told about jobs, once it is complete.
+fn opened(
+    voice: &mut Voice,
+    origin: &str,
+    bytes: &[u8],
+) -> Result<(String, Option<Message>), Foreign> {
+    let (peer, whole) = voice.open(origin, bytes)?;
+    let message = whole.map(|bytes| Message::decode(&bytes).ok_or(Foreign));
+    Ok((peer, message.transpose()?))
 }

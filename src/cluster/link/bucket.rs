@@ -1,0 +1,137 @@
+//! The bucket, as a connection reads and writes it.
+
+use super::{Done, Entry, Session};
+use crate::sync::Put;
+use async_nats::jetstream::kv::{Operation, Store, UpdateErrorKind, Watch};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
+use async_nats::{Client, jetstream};
+use futures_util::StreamExt;
+use halite_nats::error_text;
+use std::future::{Future, pending};
+use std::time::Duration;
+
+/// Pause before it is opened again.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// The bucket, open.
+pub(super) struct Bucket {
+    store: Store,
+    watch: Watch,
+    is_empty: bool,
+    /// Whether all that was there has been read.
+    is_current: bool,
+    /// Whether that was said.
+    is_told: bool,
+}
+
+impl Bucket {
+    /// Whether nothing was in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    /// Whether the last entry was the last one of those that were there; says so once.
+    pub(super) fn ends_the_past(&mut self) -> bool {
+        self.is_current && !std::mem::replace(&mut self.is_told, true)
+    }
+
+    /// Writes an entry.
+    pub(super) fn put(&self, write: Entry) -> impl Future<Output = Done> + use<> {
+        put(self.store.clone(), write)
+    }
+
+    async fn next(&mut self) -> Result<Entry, String> {
+        let entry = match self.watch.next().await {
+            Some(Ok(entry)) => entry,
+            Some(Err(e)) => return Err(error_text(&e)),
+            None => return Err("its watch has ended".to_owned()),
+        };
+        self.is_current |= entry.seen_current;
+        Ok(Entry {
+            name: entry.key,
+            // No master removes entries: what someone has removed has the value of nobody.
+            value: match entry.operation {
+                Operation::Put => entry.value.to_vec(),
+                Operation::Delete | Operation::Purge => Vec::new(),
+            },
+            revision: entry.revision,
+        })
+    }
+}
+
+/// The next entry, if the bucket is open.
+pub(super) async fn next(bucket: &mut Option<Bucket>) -> Result<Entry, String> {
+    match bucket {
+        Some(bucket) => bucket.next().await,
+        None => pending().await,
+    }
+}
+
+impl Session {
+    /// Opens it again, after a moment.
+    pub(super) async fn reopen(&self, client: &Client) -> Result<Bucket, String> {
+        tokio::time::sleep(PAUSE).await;
+        self.open(client).await
+    }
+
+    /// Opens the bucket, or makes it, and reads it.
+    ///
+    /// It is made as a stream, since the library cannot make a bucket on NATS 2.9 (reference `cluster.md` 2, finding 5).
+    pub(super) async fn open(&self, client: &Client) -> Result<Bucket, String> {
+        let jetstream = jetstream::new(client.clone());
+        let name = format!("KV_{}", self.bucket);
+        let mut stream = jetstream
+            .get_or_create_stream(Config {
+                subjects: vec![format!("$KV.{}.>", self.bucket)],
+                max_messages_per_subject: 1,
+                discard: DiscardPolicy::New,
+                storage: StorageType::File,
+                num_replicas: self.replicas,
+                allow_rollup: true,
+                allow_direct: true,
+                deny_delete: true,
+                name,
+                ..Config::default()
+            })
+            .await
+            .map_err(|e| {
+                format!(
+                    "the bucket cannot be made with `replicas: {}` (option cluster): {}",
+                    self.replicas,
+                    error_text(&e)
+                )
+            })?;
+        let info = stream.info().await.map_err(|e| error_text(&e))?;
+        let is_empty = info.state.messages == 0;
+        let store = jetstream.get_key_value(&self.bucket).await;
+        let store = store.map_err(|e| error_text(&e))?;
+        let watch = store.watch_with_history(">").await;
+        Ok(Bucket {
+            watch: watch.map_err(|e| error_text(&e))?,
+            store,
+            is_empty,
+            is_current: is_empty,
+            is_told: is_empty,
+        })
+    }
+}
+
+/// Writes an entry.
+pub(super) async fn put(store: Store, write: Entry) -> Done {
+    let done = store
+        .update(&write.name, write.value.into(), write.revision)
+        .await;
+    let how = match done {
+        Ok(revision) => Put::Done(revision),
+        Err(e) if e.kind() == UpdateErrorKind::WrongLastRevision => Put::Conflict,
+        Err(e) => {
+            log::debug!(
+                "cluster: {} was not written: {}",
+                write.name,
+                error_text(&e)
+            );
+            Put::Unknown
+        }
+    };
+    Done::Put(write.name, how)
+}
