@@ -138,11 +138,6 @@ END
 
 is_member() { at "$1" halite_run fleet.status --out json 2>/dev/null | grep -q '"member": 1\b'; }
 
-copy_key() {
-    local pki=etc/halite/pki/master
-    (umask 077 && mkdir "$dir/$1/$pki") && cp -p "$dir/master1/$pki"/master.{pem,pub} "$dir/$1/$pki/"
-}
-
 # start_masters NAME...: starts them and waits until they act as one with the others.
 start_masters() {
     local name
@@ -257,10 +252,7 @@ cluster() {
     done
     start_masters master1
 
-    step "master2 and master3, with copies of master1's key and of the secret. To a minion, all three are the same master."
-    for name in master2 master3; do
-        copy_key "$name" || die "the key of master1 cannot be copied"
-    done
+    step "master2 and master3, with the same secret: they take over master1's key. To a minion, all three are the same master."
     start_masters master2 master3
 
     step "A relay, and four minions that know no other address than the relay's. It leads each connection to the master that has the fewest. All masters show the keys of all minions."

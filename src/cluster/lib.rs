@@ -11,6 +11,7 @@ pub mod digest;
 pub mod events;
 pub mod feed;
 pub mod jobs;
+pub mod join;
 pub mod key_files;
 pub mod lease;
 pub mod link;
@@ -29,13 +30,18 @@ pub mod sync;
 mod random;
 
 use halite_config::MasterConfig;
-use halite_master::roles::{CLUSTER, Roles};
+use halite_master::roles::{CLUSTER, JOIN, Roles};
 use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 
 /// Runs the role; `None` if it is another one.
 pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), ExitError>> {
-    let cluster = config.cluster().filter(|_| role == CLUSTER)?;
+    let cluster = config
+        .cluster()
+        .filter(|_| [CLUSTER, JOIN].contains(&role))?;
+    if role == JOIN {
+        return Some(join::run(config, &cluster));
+    }
     let stop = StopFlag::install().map_err(ExitError::from);
     Some(stop.and_then(|stop| role::run(config, &cluster, &Roles::inherited(), &stop)))
 }

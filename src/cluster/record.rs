@@ -11,6 +11,7 @@ use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
+use zeroize::Zeroizing;
 
 /// Largest record, in bytes. A key has some 800.
 const LARGEST: usize = 256 << 10;
@@ -20,6 +21,8 @@ const KEY: &str = "key.";
 pub const META: &str = "meta";
 /// The name of [`PublicationKey`].
 pub const PUBLICATION: &str = "aes";
+/// The name of the RSA key that all masters have.
+pub const PAIR: &str = "pki";
 /// The name of [`Lead`].
 pub const LEAD: &str = "lead";
 
@@ -186,6 +189,18 @@ impl Sealer {
         })
     }
 
+    /// Seals the private key that all masters have, in PEM.
+    pub fn seal_pair(&self, pem: &str) -> Vec<u8> {
+        let plain = Zeroizing::new(pem.as_bytes().to_vec());
+        self.key.seal(&self.place(PAIR), &plain)
+    }
+
+    /// Opens it.
+    pub fn open_pair(&self, sealed: &[u8]) -> Option<Zeroizing<String>> {
+        let plain = self.key.open(&self.place(PAIR), sealed).ok()?;
+        String::from_utf8(plain).ok().map(Zeroizing::new)
+    }
+
     /// Seals what the key of publications is derived from.
     pub fn seal_publication(&self, key: &PublicationKey) -> Vec<u8> {
         let record = halite_wire::map! {
@@ -303,9 +318,13 @@ mod tests {
             master_key: "f".into(),
         };
         let sealed_meta = ours.seal_meta(&meta);
+        let pair = ours.seal_pair("a key");
+        assert_eq!(ours.open_pair(&pair).unwrap().as_str(), "a key");
+        assert_eq!(ours.open_pair(&sealed_meta), None);
         // Of another bucket of the same cluster.
         ours.set_mark("m");
         assert_eq!(ours.open_publication(&sealed), None);
+        assert_eq!(ours.open_pair(&pair), None);
         assert_eq!(ours.open_meta(&sealed_meta), Some(meta));
     }
 

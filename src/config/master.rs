@@ -130,13 +130,18 @@ options! {
         /// `inward` (true), `inward_targets` (`*`).
         gateways: Map = "{}";
         /// Name of the cluster of masters that this one belongs to: letters, digits, `-` and `_`. Empty: it is on its own. All
-        /// of them must have the same `master.pem`.
+        /// of them have the same `master.pem`; a master without one takes over that of the others.
         cluster_id: Option<String> = "null";
         /// The secret of the cluster, at least 32 characters, or the path of a file with it. What the masters tell each other
         /// is sealed with it, and the keys that minions get are derived from it.
         cluster_secret: Option<String> = "null";
         /// Ids of the masters that should be in the cluster: `cluster.members` and metrics tell who is missing.
         cluster_peers: Vec<String> = "[]";
+        /// Directory with the key that minions know the masters of the cluster by, `cluster.pem` and `cluster.pub`, as in stock's
+        /// clusters. Empty: `cluster.pem` in `pki_dir`, if it is there, else `master.pem`.
+        cluster_pki_dir: Option<PathBuf> = "null";
+        /// SHA-256 of the public key of the cluster, in hex: a master takes over no other key.
+        cluster_pub_fingerprint: Option<String> = "null";
         /// How the masters reach each other, over NATS with JetStream: `servers` (`localhost:4222`), `user`, `password`, `tls`
         /// (false), `tls_ca`, `tls_cert`, `tls_key`, `replicas` (3, the number of servers that keep a copy), `keep` (86400, the
         /// seconds for which they keep what masters tell each other about jobs), `keep_bytes` (1073741824, how many bytes of it),

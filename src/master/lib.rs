@@ -61,15 +61,30 @@ pub(crate) fn load_or_create_key(path: &Path, bits: usize) -> Result<PrivateKey,
         return read_key(path);
     }
     let key = PrivateKey::generate(bits).map_err(|e| ExitError::new(1, e.to_string()))?;
-    write_atomic(path, key.to_pem().as_bytes(), 0o400)?;
-    let public = clean_key(&key.public().to_pem());
-    write_atomic(&path.with_extension("pub"), public.as_bytes(), 0o644)?;
+    store_pair(path, &key)?;
     Ok(key)
+}
+
+/// Stores a private key, and the public one beside it.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn store_pair(path: &Path, key: &PrivateKey) -> Result<(), ExitError> {
+    let public = clean_key(&key.public().to_pem());
+    let public_path = path.with_extension("pub");
+    write_atomic(&public_path, public.as_bytes(), 0o644)
+        .map_err(|e| ExitError::io("key", &public_path, &e))?;
+    write_atomic(path, key.to_pem().as_bytes(), 0o400).map_err(|e| ExitError::io("key", path, &e))
 }
 
 /// Creates the master's own keys where they are missing, and checks the key pair.
 pub(crate) fn create_own_keys(config: &MasterConfig) -> Result<(), ExitError> {
-    load_or_create_key(&config.master_key(), config.keysize as usize)?;
+    let (key, own) = (config.master_key(), config.own_key());
+    if key != own && !key.exists() && own.exists() {
+        // The first master of a cluster: minions that know it go on.
+        store_pair(&key, &read_key(&own)?)?;
+    }
+    load_or_create_key(&key, config.keysize as usize)?;
     noise_key(config).map(drop)
 }
 

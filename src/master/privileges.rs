@@ -102,6 +102,12 @@ impl Privileges {
             ],
             Writes::Anywhere => return None,
         };
+        if matches!(
+            self.writes,
+            Writes::CacheAndKeys | Writes::SocketsCacheAndKeys
+        ) {
+            places.extend(config.cluster_dir_of_key().map(PathBuf::from));
+        }
         // Log files are moved away and created again.
         let logs = [&config.log_file, &config.audit_log].map(PathBuf::from);
         for log in logs.into_iter().chain(halite_sys::logging::path()) {

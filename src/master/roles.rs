@@ -13,6 +13,8 @@ pub const READY_FD: &str = "HALITE_READY_FD";
 
 /// The role that takes part in a cluster of masters; also its name on `workers.ipc`.
 pub const CLUSTER: &str = "cluster";
+/// What a master without a key does before its roles start: it asks the other masters of its cluster.
+pub const JOIN: &str = "cluster-join";
 
 /// A row of the process table.
 pub struct RoleInfo {
@@ -233,7 +235,10 @@ pub const TOPOLOGY: &[RoleInfo] = &[
 /// # Errors
 /// There is no such role, or the kernel refuses to give up privileges.
 pub fn confine(role: &str, config: &MasterConfig, programs: bool) -> Result<Enforced, ExitError> {
-    let name = role.strip_prefix("MWorker-").map_or(role, |_| "worker");
+    let name = match role {
+        JOIN => CLUSTER,
+        _ => role.strip_prefix("MWorker-").map_or(role, |_| "worker"),
+    };
     let info = TOPOLOGY.iter().find(|info| info.name == name);
     let info = info.ok_or_else(|| ExitError::new(64, format!("unknown role {role:?}")))?;
     let mut sandbox = info.may.sandbox(config);

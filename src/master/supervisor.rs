@@ -12,7 +12,7 @@
 //! pending requests, then all roles stop; those left after three seconds are killed.
 
 use super::reqserver::{EXIT_BIND, Pools};
-use super::roles::{READY_FD, RoleInfo, TOPOLOGY};
+use super::roles::{JOIN, READY_FD, RoleInfo, TOPOLOGY};
 use super::score;
 use halite_sys::exit::ExitError;
 
@@ -94,6 +94,15 @@ pub fn supervise(
     become_user(config)?;
     prepare(config)?;
     let shared = SharedSecret::create()?;
+    if config.cluster().is_some() && !config.master_key().exists() {
+        in_child(|| match run(JOIN) {
+            0 => Ok(()),
+            _ => Err(ExitError::new(
+                1,
+                "no key was taken over from the masters of the cluster: the log says why",
+            )),
+        })?;
+    }
     in_child(|| make_keys(config, &starter, &shared))?;
     let signals = SignalPipe::install()?;
     let mut roles = table(config, command);
@@ -137,10 +146,16 @@ fn make_publisher_keys(config: &MasterConfig) -> Result<(), ExitError> {
 /// Creates the directories that only root may be able to create.
 fn make_places(config: &MasterConfig) -> Result<(), ExitError> {
     for (what, dir, mode) in [
-        ("cachedir", &config.cachedir, 0o755),
+        ("cachedir", config.cachedir.as_path(), 0o755),
         ("pki_dir", &config.pki_dir, 0o700),
         ("sock_dir", &config.sock_dir, 0o755),
-    ] {
+    ]
+    .into_iter()
+    .chain(
+        config
+            .cluster_dir_of_key()
+            .map(|dir| ("cluster_pki_dir", dir, 0o700)),
+    ) {
         make_dir(dir, mode).map_err(|e| ExitError::io(what, dir, &e))?;
     }
     Ok(())
@@ -200,12 +215,13 @@ fn become_user(config: &MasterConfig) -> Result<(), ExitError> {
 /// Gives the master's files to the account of the option `user`, and the users of `publisher_acl` their key files.
 fn change_owners(config: &MasterConfig) -> Result<(), ExitError> {
     if user_name() != config.user && nix::unistd::geteuid().is_root() {
-        for dir in [
-            &config.pki_dir,
+        let places = [
+            config.pki_dir.as_path(),
             &config.cachedir,
             &config.sock_dir,
             &config.pidfile,
-        ] {
+        ];
+        for dir in places.into_iter().chain(config.cluster_dir_of_key()) {
             // There may be many old jobs; access to their directory is enough to read them.
             chown_tree(dir, &config.user, &["jobs"]).map_err(|e| {
                 ExitError::new(

@@ -8,6 +8,7 @@ mod between_minions;
 mod bus;
 mod cluster;
 mod cluster_failures;
+mod cluster_join;
 mod cluster_members;
 mod collective_brokers;
 mod command_line;

@@ -1,14 +1,16 @@
 //! Whether this master takes part: what the bucket is, and whether it is the one that this master knows.
 
 use super::{Cluster, Membership};
+use crate::join::is_key_of;
 use crate::link::LinkEvent;
 use crate::memory::Memory;
-use crate::record::{META, Meta};
+use crate::record::{META, Meta, PAIR};
 use crate::sync::{Joins, Put};
-use halite_crypto::random_hex;
+use halite_crypto::{PrivateKey, random_hex};
 use halite_sys::exit::ExitError;
 use halite_sys::time::unix_now;
 use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
 
 /// How long another entry that says what the bucket is may take to be heard of.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -94,7 +96,8 @@ impl Cluster<'_> {
             (Some(meta), _) if meta.master_key != self.own_key() => {
                 let file = self.config.master_pub();
                 return self.refuse(format!(
-                    "{} is not the key of the masters of {}: copy master.pem and master.pub of one of them, and start this master again",
+                    "{} is not the key of the masters of {}: remove it, and the private key beside it, and start this master again, so that it \
+                     takes over theirs; minions that trusted this one alone have to be told (`minion_master.pub`)",
                     file.display(),
                     self.id
                 ));
@@ -187,6 +190,9 @@ impl Cluster<'_> {
         }
         let acts = self.sync.all_told(joins);
         self.act(acts)?;
+        if self.pair == 0 {
+            self.offer_pair();
+        }
         if self.publication.is_none() {
             self.replace_publication();
         }
@@ -239,6 +245,36 @@ impl Cluster<'_> {
         self.meta = None;
         self.membership = Membership::Unknown;
         self.join()
+    }
+
+    /// Offers the key that all masters have to those who have none.
+    fn offer_pair(&self) {
+        let file = self.config.master_key();
+        match std::fs::read_to_string(&file).map(Zeroizing::new) {
+            Ok(pem) => {
+                let sealed = self.sealer.seal_pair(&pem);
+                self.link.put(PAIR.to_owned(), sealed, self.pair);
+            }
+            Err(e) => log::error!(
+                "cluster: {}: {e}; new masters do not get it",
+                file.display()
+            ),
+        }
+    }
+
+    /// The entry with that key must not change: it is written again.
+    pub(super) fn check_pair(&mut self, value: &[u8], revision: u64) {
+        if revision <= self.pair {
+            return;
+        }
+        self.pair = revision;
+        let pem = self.sealer.open_pair(value);
+        let pair = pem.and_then(|pem| PrivateKey::from_pem(&pem).ok());
+        let meta = self.meta.as_ref().map(|(meta, _)| meta);
+        if !pair.is_some_and(|pair| meta.is_some_and(|meta| is_key_of(&pair, meta))) {
+            self.stranger(PAIR);
+            self.offer_pair();
+        }
     }
 
     /// The entry that says what the bucket is must not change: it is written again.

@@ -26,7 +26,7 @@ use crate::link::{Channel, Entry, Link, LinkEvent, StreamKind};
 use crate::memory::{self, Memory};
 use crate::progress::Source;
 use crate::record::{
-    KeyRecord, Keys, LEAD, META, Meta, PUBLICATION, PublicationKey, Sealer, id_of, name_of,
+    KeyRecord, Keys, LEAD, META, Meta, PAIR, PUBLICATION, PublicationKey, Sealer, id_of, name_of,
 };
 use crate::seal::new_origin;
 use crate::sync::{Act, KeySync, Put};
@@ -156,6 +156,8 @@ struct Cluster<'a> {
     founded: Option<Instant>,
     /// What the bucket is, and the revision of the entry that says so.
     meta: Option<(Meta, u64)>,
+    /// The revision of the entry with the key that all masters have; 0: there is none.
+    pair: u64,
     /// When the key of publications was last replaced by this process.
     rotated: Instant,
     /// When the servers have last shown that they can write.
@@ -219,6 +221,7 @@ impl<'a> Cluster<'a> {
             is_rotation_asked: false,
             is_rotation_wanted: false,
             meta: None,
+            pair: 0,
             founded: None,
             rotated: Instant::now(),
             heard: Instant::now(),
@@ -402,6 +405,7 @@ impl<'a> Cluster<'a> {
         self.early.clear();
         self.all_told = false;
         self.meta = None;
+        self.pair = 0;
         self.founded = None;
         self.replacing = None;
         self.sync.down();
@@ -418,6 +422,7 @@ impl<'a> Cluster<'a> {
         log::debug!("cluster: {name:.100?} has revision {revision}");
         match name.as_str() {
             META => self.check_meta(value, revision),
+            PAIR => self.check_pair(value, revision),
             PUBLICATION => match self.sealer.open_publication(value) {
                 Some(key) => self.take_publication(key, revision)?,
                 None => self.foreign_publication(revision),

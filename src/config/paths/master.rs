@@ -73,9 +73,26 @@ impl MasterConfig {
 
 /// Key files.
 impl MasterConfig {
-    /// The master's private key.
+    /// The private key that minions know the master by: its own, or that of its cluster.
     pub fn master_key(&self) -> PathBuf {
+        let own = || self.pki_dir.join("cluster.pem");
+        match (self.cluster_dir_of_key(), self.cluster().is_some()) {
+            (Some(dir), _) => dir.join("cluster.pem"),
+            // What a stock cluster without `cluster_pki_dir` has left.
+            (None, true) if own().exists() => own(),
+            _ => self.own_key(),
+        }
+    }
+
+    /// The private key of this master alone.
+    pub fn own_key(&self) -> PathBuf {
         self.pki_dir.join("master.pem")
+    }
+
+    /// `cluster_pki_dir`, of a master in a cluster.
+    pub fn cluster_dir_of_key(&self) -> Option<&Path> {
+        let dir = self.cluster_pki_dir.as_deref();
+        dir.filter(|dir| !dir.as_os_str().is_empty() && self.cluster().is_some())
     }
 
     /// The master's static key for the handshake between halite peers.
@@ -83,9 +100,9 @@ impl MasterConfig {
         self.pki_dir.join("master.noise")
     }
 
-    /// The master's public key.
+    /// The public key that belongs to [`MasterConfig::master_key`].
     pub fn master_pub(&self) -> PathBuf {
-        self.pki_dir.join("master.pub")
+        self.master_key().with_extension("pub")
     }
 
     /// The private key that signs the public one (`master_sign_key_name`).

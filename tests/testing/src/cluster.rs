@@ -9,8 +9,10 @@ use halite::store::jobs::JobStore;
 use halite::store::keys::{KeyState, KeyStore};
 use halite::sys::procs;
 use nix::sys::signal::Signal;
-use std::fs;
 use std::sync::Arc;
+
+/// Name and secret of the cluster of tests.
+pub const LINES: &str = "cluster_id: test\ncluster_secret: 0123456789abcdef0123456789abcdef\n";
 
 /// The cluster; the masters end before the server.
 pub struct Cluster {
@@ -30,13 +32,13 @@ impl Cluster {
     pub fn start_with(settings: &str, more: &str) -> Option<Cluster> {
         let nats = NatsServer::start(&["--jetstream", "--store_dir", "jetstream"])?;
         let lines = format!(
-            "cluster_id: test\ncluster_secret: 0123456789abcdef0123456789abcdef\n\
-             cluster: {{servers: ['{}'], replicas: 1, {settings}}}\ngather_job_timeout: 1\n{more}",
+            "{LINES}cluster: {{servers: ['{}'], replicas: 1, {settings}}}\ngather_job_timeout: 1\n{more}",
             nats.address()
         );
         let first = Master::halite(&format!("id: one\n{lines}"));
         wait_until("the first is a member", || is_member(&first));
-        let second = join(&first, &format!("id: two\n{lines}"));
+        let second = Master::halite(&format!("id: two\n{lines}"));
+        wait_until("the second is a member", || is_member(&second));
         Some(Cluster {
             masters: [first, second],
             nats,
@@ -78,26 +80,8 @@ impl Relays {
     }
 }
 
-/// A master with the key of another one.
-fn join(first: &Master, lines: &str) -> Master {
-    let mut master = Master::halite(lines);
-    wait_until("it says that its key is another one", || {
-        master
-            .tail()
-            .contains("is not the key of the masters of test")
-    });
-    master.stop();
-    for name in ["master.pem", "master.pub"] {
-        let to = master.home.pki().join(name);
-        fs::remove_file(&to).expect("the master has a key");
-        fs::copy(first.home.pki().join(name), to).expect("a key can be copied");
-    }
-    master.start_again();
-    wait_until("it is a member", || is_member(&master));
-    master
-}
-
-pub(crate) fn is_member(master: &Master) -> bool {
+/// Whether it has become a member of the cluster since its start.
+pub fn is_member(master: &Master) -> bool {
     master.tail().contains("cluster: member of test")
 }
 

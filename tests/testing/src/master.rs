@@ -111,6 +111,22 @@ impl Master {
         }
     }
 
+    /// Adds lines to its configuration, which count from the next start on.
+    pub fn add_lines(&self, lines: &str) {
+        let path = self.home.config_dir().join("master");
+        let mut all = std::fs::read_to_string(&path).expect("it has a configuration");
+        // Each option once.
+        let name = |line: &str| line.split_once(':').map(|(name, _)| name.to_owned());
+        let new: Vec<_> = lines.lines().filter_map(name).collect();
+        all = all
+            .lines()
+            .filter(|line| name(line).is_none_or(|name| !new.contains(&name)))
+            .chain(lines.lines())
+            .map(|line| format!("{line}\n"))
+            .collect();
+        std::fs::write(&path, all).expect("it can be written");
+    }
+
     /// Ends it with SIGTERM to the main process alone, as a service manager does.
     pub fn terminate(&mut self) {
         if let Some(mut process) = self.process.take() {

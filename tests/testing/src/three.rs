@@ -1,6 +1,6 @@
 //! Three masters of one cluster with a minion each, and three NATS servers that keep what they share.
 
-use super::cluster::{is_member, jobs, keys, state};
+use super::cluster::{LINES, is_member, jobs, keys, state};
 use super::nats_server::{Leaders, NatsServer, server_name};
 use super::network::{self, Network};
 use super::{Master, Minion, short_dir, wait_for, wait_until, wait_without};
@@ -75,23 +75,11 @@ impl ThreeByThree {
         // Each prefers the server of its own host.
         let servers = [0, 1, 2].map(|m| self.servers[(n + m) % 3].address());
         let lines = format!(
-            "id: master{n}\ncluster_id: test\ncluster_secret: 0123456789abcdef0123456789abcdef\n\
-             cluster: {{servers: ['{}'], replicas: 3}}\ngather_job_timeout: 1\n\
+            "id: master{n}\n{LINES}cluster: {{servers: ['{}'], replicas: 3}}\ngather_job_timeout: 1\n\
              log_granular_levels: {{halite.cluster: debug}}\n{more}",
             servers.join("', '")
         );
-        let first = self.masters.first();
-        let with_key_of_first = |home: &super::config::Home| {
-            let Some(first) = first else { return };
-            fs::create_dir_all(home.pki()).expect("a directory can be made");
-            for name in ["master.pem", "master.pub"] {
-                let to = home.pki().join(name);
-                fs::copy(first.home.pki().join(name), to).expect("a key can be copied");
-            }
-        };
-        on(&self.network, n, || {
-            Master::halite_prepared(&lines, with_key_of_first)
-        })
+        on(&self.network, n, || Master::halite(&lines))
     }
 
     /// Starts another minion of a master, whose key is accepted.

@@ -1,0 +1,110 @@
+//! How a master comes by the key that minions know the masters of its cluster by.
+
+use halite::crypto::{HashType, PrivateKey};
+use std::fs;
+use std::process::Command;
+use testing::cluster::{LINES, is_member};
+use testing::config::Home;
+use testing::{Master, Minion, NatsServer, halite_program, wait_until};
+
+fn lines(nats: &NatsServer, id: &str, more: &str) -> String {
+    format!(
+        "id: {id}\n{LINES}cluster: {{servers: ['{}'], replicas: 1}}\nauto_accept: true\n{more}",
+        nats.address()
+    )
+}
+
+fn read(home: &Home, name: &str) -> String {
+    let path = home.pki().join(name);
+    fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// Starts a master that must not serve; what it says.
+fn refused(home: &Home) -> String {
+    let mut command = Command::new(halite_program("halite-master"));
+    let ran = command.arg("-c").arg(home.config_dir()).output();
+    let ran = ran.expect("it can be started");
+    assert_eq!(ran.status.code(), Some(1));
+    String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned()
+}
+
+#[test]
+fn a_master_without_a_key_takes_over_that_of_the_cluster() {
+    let Some(nats) = NatsServer::start(&["--jetstream", "--store_dir", "jetstream"]) else {
+        return;
+    };
+    // A master that was alone, with a minion, becomes the first of a cluster.
+    let mut first = Master::halite("auto_accept: true");
+    let minion = Minion::halite(&first, "m1", "");
+    let answers = |master: &Master| {
+        let said = master.halite_cli().ask(&["m1", "test.ping", "-t", "1"]);
+        said.is_ok_and(|said| said.get("m1") == Some(&true.into()))
+    };
+    wait_until("it answers", || answers(&first));
+    let own = read(&first.home, "master.pub");
+    first.stop();
+    let dir = first.home.root().join("shared");
+    let with_dir = format!("cluster_pki_dir: {}", dir.display());
+    first.add_lines(&lines(&nats, "one", &with_dir));
+    first.start_again();
+    wait_until("it is a member", || is_member(&first));
+    let public = fs::read_to_string(dir.join("cluster.pub")).expect("it is there");
+    assert_eq!(public, own);
+    wait_until("its minion goes on", || answers(&first));
+    drop(minion);
+    // The next one has none.
+    let hash = HashType::Sha256.hex(public.as_bytes());
+    let pinned = format!("cluster_pub_fingerprint: {hash}");
+    let mut second = Master::halite(&lines(&nats, "two", &pinned));
+    wait_until("it is a member", || is_member(&second));
+    assert_eq!(read(&second.home, "master.pub"), own);
+    second.stop();
+    // It loses it: the same again. Another key than the one that is asked for is not taken.
+    let key = second.home.pki().join("master.pem");
+    fs::remove_file(&key).expect("it is there");
+    second.start_again();
+    assert_eq!(read(&second.home, "master.pub"), own);
+    second.stop();
+    fs::remove_file(&key).expect("it is there");
+    let none = "f".repeat(64);
+    second.add_lines(&format!("cluster_pub_fingerprint: {none}"));
+    let said = refused(&second.home);
+    assert!(said.contains(&format!("and not {none}")), "{said}");
+    // Nor is one by a secret that is not theirs.
+    second.add_lines(&format!("cluster_secret: {}", "x".repeat(40)));
+    let said = refused(&second.home);
+    assert!(said.contains("another cluster_secret"), "{said}");
+    assert!(!key.exists());
+}
+
+#[test]
+fn a_master_with_another_key_takes_no_part() {
+    let Some(nats) = NatsServer::start(&["--jetstream", "--store_dir", "jetstream"]) else {
+        return;
+    };
+    // What a stock cluster has left.
+    let key = PrivateKey::generate(2048).expect("a key");
+    let first = Master::halite_prepared(&lines(&nats, "one", ""), |home| {
+        fs::create_dir_all(home.pki()).expect("a directory can be made");
+        fs::write(home.pki().join("cluster.pem"), &*key.to_pem()).expect("it can be written");
+        let public = key.public().to_pem();
+        fs::write(home.pki().join("cluster.pub"), public).expect("it can be written");
+    });
+    wait_until("it is a member", || is_member(&first));
+    let mut second = Master::halite("auto_accept: true");
+    second.stop();
+    second.add_lines(&lines(&nats, "two", ""));
+    second.start_again();
+    wait_until("it says so", || {
+        let said = second.tail();
+        said.contains("is not the key of the masters of test: remove it")
+    });
+    second.stop();
+    for name in ["master.pem", "master.pub"] {
+        fs::remove_file(second.home.pki().join(name)).expect("it is there");
+    }
+    second.start_again();
+    wait_until("it is a member", || is_member(&second));
+    let public = halite::crypto::clean_key(&key.public().to_pem());
+    assert_eq!(read(&second.home, "master.pub"), public);
+}
