@@ -1,6 +1,7 @@
 //! The gateways of this build.
 
 use halite_client::runner;
+use halite_config::MasterConfig;
 use halite_gateway::Gateway;
 
 /// All gateways. A new one is added here.
@@ -19,4 +20,15 @@ pub(super) fn register_runners() {
     #[cfg(feature = "gateways")]
     let tables = tables.chain([halite_cluster::runners::FUNCTIONS]);
     runner::add(tables.collect());
+}
+
+/// Warnings and faults of the cluster that a master belongs to.
+pub(super) fn check_cluster(config: &MasterConfig) -> (Vec<String>, Vec<String>) {
+    #[cfg(feature = "gateways")]
+    return halite_cluster::check::check(config);
+    #[cfg(not(feature = "gateways"))]
+    {
+        let _ = config;
+        Default::default()
+    }
 }

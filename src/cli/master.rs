@@ -2,7 +2,7 @@
 
 use super::common::{Common, fail};
 use super::daemon::{DaemonOptions, background, checked, dump, refused};
-use super::gateways::{GATEWAYS, register_runners};
+use super::gateways::{GATEWAYS, check_cluster, register_runners};
 use super::start::{self, start};
 use clap::Parser;
 use halite_client::{runner, wheel};
@@ -141,7 +141,14 @@ fn check(config: &MasterConfig) -> i32 {
     warnings.extend(denials(config));
     warnings.extend(halite_master::check::capacity(config));
     warnings.extend(halite_master::check::loose_files(config));
-    let faults = faults(config);
+    let faults = match faults(config) {
+        faults if faults.is_empty() => {
+            let (more, faults) = check_cluster(config);
+            warnings.extend(more);
+            faults
+        }
+        faults => faults,
+    };
     checked(&config.conf_file, &warnings, &faults)
 }
 

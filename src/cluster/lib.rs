@@ -6,6 +6,7 @@
 //! their buses, [`members`] who is there, [`resync`] what one lacks,
 //! [`progress`] whether it is told the same as the others. [`pieces`] seals it.
 
+pub mod check;
 pub mod data;
 pub mod digest;
 pub mod events;

@@ -21,11 +21,25 @@ fn read(home: &Home, name: &str) -> String {
 
 /// Starts a master that must not serve; what it says.
 fn refused(home: &Home) -> String {
+    let (status, said) = run(home, &[]);
+    assert_eq!(status, Some(1), "{said}");
+    said
+}
+
+fn run(home: &Home, words: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(halite_program("halite-master"));
-    let ran = command.arg("-c").arg(home.config_dir()).output();
+    let ran = command
+        .arg("-c")
+        .arg(home.config_dir())
+        .args(words)
+        .output();
     let ran = ran.expect("it can be started");
-    assert_eq!(ran.status.code(), Some(1));
-    String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned()
+    let said = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+    (ran.status.code(), said)
+}
+
+fn check(home: &Home) -> (Option<i32>, String) {
+    run(home, &["--check-config"])
 }
 
 #[test]
@@ -74,6 +88,11 @@ fn a_master_without_a_key_takes_over_that_of_the_cluster() {
     second.add_lines(&format!("cluster_secret: {}", "x".repeat(40)));
     let said = refused(&second.home);
     assert!(said.contains("another cluster_secret"), "{said}");
+    let (status, said) = check(&second.home);
+    assert!(
+        status == Some(1) && said.contains("cluster_secret: the masters of test have another"),
+        "{said}"
+    );
     assert!(!key.exists());
 }
 
@@ -94,6 +113,11 @@ fn a_master_with_another_key_takes_no_part() {
     let mut second = Master::halite("auto_accept: true");
     second.stop();
     second.add_lines(&lines(&nats, "two", ""));
+    let (status, said) = check(&second.home);
+    assert!(
+        status == Some(1) && said.contains("is not the key of the masters of test"),
+        "{said}"
+    );
     second.start_again();
     wait_until("it says so", || {
         let said = second.tail();
@@ -103,8 +127,17 @@ fn a_master_with_another_key_takes_no_part() {
     for name in ["master.pem", "master.pub"] {
         fs::remove_file(second.home.pki().join(name)).expect("it is there");
     }
+    assert_eq!(check(&second.home).0, Some(0));
     second.start_again();
     wait_until("it is a member", || is_member(&second));
     let public = halite::crypto::clean_key(&key.public().to_pem());
     assert_eq!(read(&second.home, "master.pub"), public);
+    // Without servers it is usable, with a warning.
+    let address = nats.address();
+    drop(nats);
+    let (status, said) = check(&second.home);
+    assert!(
+        status == Some(0) && said.contains(&format!("{address}: ")),
+        "{said}"
+    );
 }

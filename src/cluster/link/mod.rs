@@ -5,8 +5,10 @@
 //! Decisions are made by writes with a revision only; what is read may be old.
 
 mod bucket;
+mod probe;
 mod stream;
 
+pub use probe::{Probe, probe};
 pub use stream::{Cursor, Found, StreamKind};
 
 use self::bucket::Bucket;
@@ -171,7 +173,7 @@ impl Link {
             replicas: cluster.replicas,
             keep: Duration::from_secs(cluster.keep),
             keep_bytes: i64::try_from(cluster.keep_bytes).unwrap_or(i64::MAX),
-            bucket: format!("HALITE_{}_STATE", cluster.id),
+            bucket: bucket_name(&cluster.id),
             tell: Box::new(tell),
             closing: closing.clone(),
         };
@@ -236,6 +238,11 @@ impl Drop for Link {
             let _ = thread.join();
         }
     }
+}
+
+/// The name of the bucket of a cluster.
+fn bucket_name(id: &str) -> String {
+    format!("HALITE_{id}_STATE")
 }
 
 struct Session {

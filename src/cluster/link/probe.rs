@@ -1,0 +1,71 @@
+//! A look at the servers and at the bucket, without changing anything.
+
+use super::bucket_name;
+use async_nats::jetstream::context::GetStreamErrorKind;
+use async_nats::jetstream::{self, ErrorCode};
+use halite_config::ClusterConfig;
+use halite_nats::{LinkOptions, error_text, shown, url};
+use std::time::Duration;
+
+/// Most time for a server.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// What was found at a server.
+pub struct Probe {
+    /// The server, as it may be shown.
+    pub server: String,
+    /// The entries that were asked for, in the same order, as far as they are there; or why it cannot be used.
+    pub entries: Result<Vec<Option<Vec<u8>>>, String>,
+}
+
+/// Asks each server for entries of the bucket.
+///
+/// # Errors
+/// There is no runtime for it.
+pub fn probe(cluster: &ClusterConfig, own: &str, names: &[&str]) -> std::io::Result<Vec<Probe>> {
+    let options = LinkOptions::of_cluster(cluster, &format!("halite-{own}-check"));
+    let bucket = bucket_name(&cluster.id);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let mut out = Vec::new();
+    for server in &cluster.servers {
+        let address = url(server);
+        let looking = look(&options, &address, &bucket, names);
+        let looking = async { tokio::time::timeout(PATIENCE, looking).await };
+        let entries = runtime.block_on(looking);
+        out.push(Probe {
+            server: shown(&address),
+            entries: entries.unwrap_or_else(|_| Err("it does not answer".to_owned())),
+        });
+    }
+    // Does not wait for a pending name lookup.
+    runtime.shutdown_background();
+    Ok(out)
+}
+
+async fn look(
+    options: &LinkOptions,
+    server: &str,
+    bucket: &str,
+    names: &[&str],
+) -> Result<Vec<Option<Vec<u8>>>, String> {
+    let client = options.connect_options().connect(server).await;
+    let jetstream = jetstream::new(client.map_err(|e| error_text(&e))?);
+    // A server without JetStream says so here.
+    if let Err(e) = jetstream.get_stream(format!("KV_{bucket}")).await {
+        let is_absent = |e: &jetstream::Error| e.error_code() == ErrorCode::STREAM_NOT_FOUND;
+        return match e.kind() {
+            GetStreamErrorKind::JetStream(e) if is_absent(&e) => Ok(vec![None; names.len()]),
+            _ => Err(error_text(&e)),
+        };
+    }
+    let store = jetstream.get_key_value(bucket).await;
+    let store = store.map_err(|e| error_text(&e))?;
+    let mut entries = Vec::new();
+    for name in names {
+        let entry = store.get(*name).await.map_err(|e| error_text(&e))?;
+        entries.push(entry.map(|value| value.to_vec()));
+    }
+    Ok(entries)
+}
