@@ -333,6 +333,12 @@ impl<'a> Gather<'a> {
     }
 
     fn send_find_job(&mut self, jid: &str, ids: Vec<String>) -> Result<(), ClientError> {
+        let by = Instant::now() + self.patience.find_job;
+        for id in &ids {
+            if let Some(entry) = self.entries.get_mut(id) {
+                entry.state = ReturnState::Asked(by);
+            }
+        }
         let asked = self.client.publish(&Job {
             fun: "saltutil.find_job".into(),
             arg: vec![jid.into()],
@@ -340,13 +346,17 @@ impl<'a> Gather<'a> {
             tgt_type: "list".into(),
             kwargs: halite_wire::map! {"delimiter" => ":"},
             ..Job::default()
-        })?;
-        let by = Instant::now() + self.patience.find_job;
-        for id in &ids {
-            if let Some(entry) = self.entries.get_mut(id) {
-                entry.state = ReturnState::Asked(by);
+        });
+        let asked = match asked {
+            // The job was published all the same, and whoever started it must not take it for refused.
+            Err(ClientError::Refused(_, why)) => {
+                log::warn!(
+                    "job {jid}: minions cannot be asked whether they run it ({why}); `jobs.lookup_jid {jid}` shows what they return later"
+                );
+                return Ok(());
             }
-        }
+            other => other?,
+        };
         self.find_jobs.insert(asked.jid, ids.into_iter().collect());
         Ok(())
     }

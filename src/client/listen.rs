@@ -22,6 +22,7 @@ pub fn listen(
 ) {
     let mut failed = 0u32;
     while !stop.is_set() {
+        let mut gone = None;
         match Subscriber::connect(&path) {
             Ok(mut bus) => {
                 failed = 0;
@@ -32,7 +33,7 @@ pub fn listen(
                         Ok(None) => {}
                         Err(halite_ipc::Error::Event(e)) => log::debug!("an unreadable event: {e}"),
                         Err(e) => {
-                            log::warn!("the event bus is gone: {e}; trying again");
+                            gone = Some(e);
                             break;
                         }
                     }
@@ -47,6 +48,10 @@ pub fn listen(
         }
         if !stop.is_set() {
             std::thread::sleep(PAUSE);
+        }
+        // When the master stops, all its processes do.
+        if let Some(e) = gone.filter(|_| !stop.is_set()) {
+            log::warn!("the event bus is gone: {e}; trying again");
         }
     }
 }

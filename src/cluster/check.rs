@@ -4,6 +4,7 @@ use crate::link::probe;
 use crate::record::{META, Sealer};
 use halite_config::MasterConfig;
 use halite_crypto::noise::fingerprint;
+use halite_master::master_key;
 use halite_store::local::cluster_secret;
 
 /// Connects to the servers of the master's cluster, and looks whether it can take part: what it can run with, and what keeps it from
@@ -41,11 +42,15 @@ fn faults(config: &MasterConfig, warnings: &mut Vec<String>) -> Option<String> {
             "cluster_secret: the masters of {id} have another one"
         ));
     };
-    let file = config.master_pub();
-    let own = std::fs::read_to_string(&file).ok()?;
-    (fingerprint(&own) != meta.master_key).then(|| {
+    let file = config.master_key();
+    let own = file.exists().then(|| master_key(config))?;
+    let own = match own {
+        Ok(own) => fingerprint(&own.public().to_pem()),
+        Err(e) => return Some(e.message),
+    };
+    (own != meta.master_key).then(|| {
         format!(
-            "{} is not the key of the masters of {}: without it, and the private key beside it, this master takes over theirs",
+            "{} is not the key of the masters of {}: without it, this master takes over theirs at its start",
             file.display(),
             cluster.id
         )

@@ -2,18 +2,23 @@
 //! of its own. The first master of a cluster finds none, and makes one.
 
 use crate::link::{Link, LinkEvent};
+use crate::memory;
 use crate::record::{META, Meta, PAIR, Sealer};
+use crossbeam_channel::Receiver;
 use halite_config::{ClusterConfig, MasterConfig};
 use halite_crypto::noise::fingerprint;
 use halite_crypto::{HashType, PrivateKey, clean_key};
 use halite_master::store_pair;
 use halite_store::local::cluster_secret;
 use halite_sys::exit::ExitError;
-use std::collections::HashMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
 
-/// How long a server is looked for.
+/// How long a server is looked for, and then the key.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How long what cannot be read is waited for to be written again: somebody else may have written it.
+const MENDING: Duration = Duration::from_secs(5);
 /// Most events that wait.
 const WAITING: usize = 1024;
 
@@ -22,57 +27,81 @@ const WAITING: usize = 1024;
 /// # Errors
 /// No server answers, or what is there cannot be the key of this cluster.
 pub fn run(config: &MasterConfig, cluster: &ClusterConfig) -> Result<(), ExitError> {
-    let error = |why: String| ExitError::new(1, why);
-    let secret = cluster_secret(cluster).map_err(error)?;
-    let mut sealer = Sealer::new(&secret);
+    let id = &cluster.id;
     let key = config.master_key();
     let file = key.display();
-    let found = entries(config, cluster).map_err(|why| {
+    let error = |why: String| ExitError::new(1, why);
+    let secret = cluster_secret(cluster).map_err(error)?;
+    let sealer = Sealer::new(&secret);
+    let found = look(config, cluster, sealer).map_err(|why| {
         error(format!(
-            "{file} is not there, and the NATS servers of {} cannot be asked for the key of its masters: {why}. Start them, or copy the \
-             key of another master",
-            cluster.id
+            "{file} is not there, and the NATS servers of {id} cannot be asked for the key of its masters: {why}. Start them, or copy the \
+             key of another master"
         ))
     })?;
-    let Some(meta) = found.get(META) else {
-        log::info!(
-            "cluster: {} has no master yet: this one makes the key",
-            cluster.id
-        );
-        return Ok(());
-    };
-    let Some(meta) = sealer.open_meta(meta) else {
-        return Err(error(format!(
-            "what is in the bucket of {} cannot be read: its masters have another cluster_secret",
-            cluster.id
-        )));
-    };
-    sealer.set_mark(&meta.mark);
-    let pem = found.get(PAIR).and_then(|sealed| sealer.open_pair(sealed));
-    let pair = pem.and_then(|pem| PrivateKey::from_pem(&pem).ok());
-    let Some(pair) = pair.filter(|pair| is_key_of(pair, &meta)) else {
-        return Err(error(format!(
-            "the masters of {} do not offer their key: is one of them running? Otherwise copy it to {file}",
-            cluster.id
-        )));
+    let pinned = config.cluster_pub_fingerprint.as_deref();
+    let pair = match found {
+        Found::Nothing => {
+            let member = memory::path(&config.cluster_dir());
+            if member.exists() {
+                return Err(error(format!(
+                    "{file} is not there, and neither is the bucket of {id}, which this master was a member of: start another one of its \
+                     masters first, or copy its key"
+                )));
+            }
+            if pinned.is_some_and(|pinned| !is_pinned_file(pinned, &config.own_key())) {
+                return Err(error(format!(
+                    "{id} has no master yet, but cluster_pub_fingerprint asks for its key: is cluster_id right, and does one of its masters run?"
+                )));
+            }
+            log::warn!("cluster: {id} has no master yet: this one is the first, and makes the key");
+            return Ok(());
+        }
+        Found::Remains => {
+            return Err(error(format!(
+                "somebody has removed what says what the bucket of {id} is: start one of its masters first"
+            )));
+        }
+        Found::Unreadable => {
+            return Err(error(format!(
+                "what is in the bucket of {id} cannot be read: its masters have another cluster_secret"
+            )));
+        }
+        Found::NoKey => {
+            return Err(error(format!(
+                "the masters of {id} do not offer their key: is one of them running?"
+            )));
+        }
+        Found::Key(pair) => pair,
     };
     let public = pair.public().to_pem();
-    if let Some(pinned) = &config.cluster_pub_fingerprint
+    if let Some(pinned) = pinned
         && !is_pinned(pinned, &public)
     {
         return Err(error(format!(
-            "the key of the masters of {} is {}, and not {pinned} (cluster_pub_fingerprint)",
-            cluster.id,
+            "the key of the masters of {id} is {}, and not {pinned} (cluster_pub_fingerprint)",
             fingerprint(&public)
         )));
     }
     store_pair(&key, &pair)?;
     log::warn!(
-        "cluster: {file} is the key of the masters of {} now: {}",
-        cluster.id,
+        "cluster: {file} is the key of the masters of {id} now: {}",
         fingerprint(&public)
     );
     Ok(())
+}
+
+/// What the bucket has.
+enum Found {
+    Nothing,
+    /// Something, but not what it is.
+    Remains,
+    /// It cannot be read with this secret.
+    Unreadable,
+    /// No key of its masters.
+    NoKey,
+    /// The key of its masters.
+    Key(PrivateKey),
 }
 
 /// Whether this is the key of the masters whose bucket is this one.
@@ -84,43 +113,77 @@ pub fn is_key_of(pair: &PrivateKey, meta: &Meta) -> bool {
 fn is_pinned(pinned: &str, public: &str) -> bool {
     let clean = clean_key(public);
     let texts = [clean.clone(), format!("{clean}\n")];
+    let pinned = pinned.trim().replace(':', "");
     let hashes = texts.map(|text| HashType::Sha256.hex(text.as_bytes()));
-    hashes
-        .iter()
-        .any(|hash| hash.eq_ignore_ascii_case(pinned.trim()))
+    hashes.iter().any(|hash| hash.eq_ignore_ascii_case(&pinned))
 }
 
-/// What the bucket has under the two names. If it has masters, it is waited for their key.
-fn entries(
-    config: &MasterConfig,
-    cluster: &ClusterConfig,
-) -> Result<HashMap<String, Vec<u8>>, String> {
+/// The same for the key in a file, if there is one.
+fn is_pinned_file(pinned: &str, path: &Path) -> bool {
+    let pem = std::fs::read_to_string(path).map(Zeroizing::new).ok();
+    let key = pem.and_then(|pem| PrivateKey::from_pem(&pem).ok());
+    key.is_some_and(|key| is_pinned(pinned, &key.public().to_pem()))
+}
+
+/// Reads the bucket.
+fn look(config: &MasterConfig, cluster: &ClusterConfig, sealer: Sealer) -> Result<Found, String> {
     let (sender, events) = crossbeam_channel::bounded(WAITING);
     let tell = move |event| sender.send(event).map_err(|_| ());
     let link = Link::open(cluster, &config.id, tell).map_err(|e| e.to_string())?;
-    let deadline = Instant::now() + PATIENCE;
-    let (mut found, mut all_told) = (HashMap::new(), false);
+    let found = listen(&events, sealer);
+    // Its thread may be waiting for a reader.
+    drop(events);
+    drop(link);
+    found
+}
+
+fn listen(events: &Receiver<LinkEvent>, mut sealer: Sealer) -> Result<Found, String> {
+    let mut deadline = Instant::now() + PATIENCE;
+    let (mut meta, mut pair): (Option<Option<Meta>>, Option<Vec<u8>>) = (None, None);
+    let (mut is_empty, mut all_told) = (true, false);
     let mut why = format!("no answer within {} s", PATIENCE.as_secs());
-    while !all_told || found.contains_key(META) && !found.contains_key(PAIR) {
-        match events.recv_deadline(deadline) {
-            Ok(LinkEvent::Entry(entry)) if [META, PAIR].contains(&entry.name.as_str()) => {
-                found.insert(entry.name, entry.value);
+    loop {
+        let found = match (&meta, &pair) {
+            (None, _) if is_empty => Found::Nothing,
+            (None, _) => Found::Remains,
+            (Some(None), _) => Found::Unreadable,
+            (Some(Some(meta)), Some(sealed)) => {
+                sealer.set_mark(&meta.mark);
+                let pem = sealer.open_pair(sealed);
+                let pair = pem.and_then(|pem| PrivateKey::from_pem(&pem).ok());
+                pair.filter(|pair| is_key_of(pair, meta))
+                    .map_or(Found::NoKey, Found::Key)
             }
-            Ok(LinkEvent::AllTold) => all_told = true,
+            (Some(Some(_)), None) => Found::NoKey,
+        };
+        if all_told && matches!(found, Found::Nothing | Found::Key(_)) {
+            return Ok(found);
+        }
+        match events.recv_deadline(deadline) {
+            Ok(LinkEvent::Entry(entry)) => {
+                is_empty = false;
+                match entry.name.as_str() {
+                    META if entry.value.is_empty() => meta = None,
+                    META => meta = Some(sealer.open_meta(&entry.value)),
+                    PAIR => pair = Some(entry.value),
+                    _ => {}
+                }
+            }
+            Ok(LinkEvent::AllTold) => {
+                all_told = true;
+                if !matches!(found, Found::NoKey) {
+                    deadline = deadline.min(Instant::now() + MENDING);
+                }
+            }
             Ok(LinkEvent::Down(words)) if !words.is_empty() => {
                 log::warn!("cluster: {words}");
                 why = words;
             }
             Ok(_) => {}
-            Err(_) if all_told => break,
+            Err(_) if all_told => return Ok(found),
             Err(_) => return Err(why),
         }
     }
-    // Its thread may be waiting for a reader.
-    drop(events);
-    drop(link);
-    found.retain(|_, value| !value.is_empty());
-    Ok(found)
 }
 
 #[cfg(test)]
@@ -134,6 +197,11 @@ mod tests {
             let hash = HashType::Sha256.hex(text.as_bytes());
             assert!(is_pinned(&hash, public));
             assert!(is_pinned(&hash.to_uppercase(), &text));
+            let pairs = hash
+                .as_bytes()
+                .chunks(2)
+                .map(|pair| String::from_utf8_lossy(pair));
+            assert!(is_pinned(&pairs.collect::<Vec<_>>().join(":"), public));
         }
         assert!(!is_pinned(&HashType::Sha256.hex(b"x"), public));
     }

@@ -118,6 +118,17 @@ struct Member {
     is_said: bool,
 }
 
+/// What was heard of a master.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// Nothing that counts.
+    Ignored,
+    /// It is there.
+    There,
+    /// It is there, and was away, if only for a moment.
+    Back,
+}
+
 /// The masters of the cluster other than this one.
 pub struct Members {
     /// Those that should be there (`cluster_peers`).
@@ -147,7 +158,7 @@ impl Members {
         is_due
     }
 
-    /// A master has told what it is at `at` by its clock; `unix` is ours. Whether it was away, if only for a moment.
+    /// A master has told what it is at `at` by its clock; `unix` is ours.
     pub fn heard(
         &mut self,
         peer: &str,
@@ -155,15 +166,15 @@ impl Members {
         standing: Standing,
         now: Instant,
         unix: u64,
-    ) -> bool {
+    ) -> Heard {
         let skew = i64::try_from(at).unwrap_or(0) - i64::try_from(unix).unwrap_or(0);
         if self.known.len() >= MOST && !self.known.contains_key(peer) {
-            return false;
+            return Heard::Ignored;
         }
         let before = self.known.get(peer);
         // Of an earlier start: somebody has sent it again.
         if before.is_some_and(|m| !m.is_said && standing.since < m.standing.since) {
-            return false;
+            return Heard::Ignored;
         }
         let was_there = before.is_some_and(|m| !m.is_said && !m.standing.is_stopping);
         if standing.is_stopping && was_there {
@@ -192,7 +203,10 @@ impl Members {
             is_said: false,
         };
         self.known.insert(peer.to_owned(), member);
-        is_back
+        match is_back {
+            true => Heard::Back,
+            false => Heard::There,
+        }
     }
 
     /// Says who has become silent, and forgets who has been for long.
@@ -225,7 +239,12 @@ impl Members {
             let is_silent = member.is_said && !member.standing.is_stopping;
             let silent = now.saturating_duration_since(member.heard).as_secs();
             let state = is_silent.then_some("silent");
-            member.standing.record(id, state, silent, member.skew)
+            let mut record = member.standing.record(id, state, silent, member.skew);
+            if is_silent {
+                // Whether it is not, nobody knows; another one is soon.
+                record.set("leader", 0u64);
+            }
+            record
         });
         let missing = self
             .expected
@@ -259,8 +278,8 @@ mod tests {
         };
         let (at, read) = Standing::decode(&standing.encode(100)).unwrap();
         assert_eq!((at, &read), (100, &standing));
-        assert!(members.heard("m2", 100, standing.clone(), start, 100));
-        assert!(!members.heard("m2", 100, standing.clone(), start, 100));
+        let heard = [0, 0].map(|_| members.heard("m2", 100, standing.clone(), start, 100));
+        assert_eq!(heard, [Heard::Back, Heard::There]);
         members.tick(start);
         assert_eq!(members.present(), ["m2"]);
         let pair = |id: &str, state: &str| (id.to_owned(), state.to_owned());
@@ -286,7 +305,8 @@ mod tests {
             since: 5,
             ..Standing::default()
         };
-        assert!(members.heard("m2", 110, again.clone(), later, 110));
+        let heard = members.heard("m2", 110, again.clone(), later, 110);
+        assert_eq!(heard, Heard::Back);
         assert_eq!(members.present(), ["m2"]);
         // What was recorded of an earlier start.
         let recorded = Standing {
@@ -294,7 +314,8 @@ mod tests {
             since: 4,
             ..again
         };
-        members.heard("m2", 110, recorded, later, 110);
+        let heard = members.heard("m2", 110, recorded, later, 110);
+        assert_eq!(heard, Heard::Ignored);
         assert_eq!(states(&members, later)[0], pair("m2", "up"));
         for n in 0..2 * MOST {
             members.heard(&format!("x{n}"), 100, Standing::default(), later, 100);

@@ -3,6 +3,7 @@
 //! After a partition a reader of a NATS 2.9 server may stay behind for good, or have read what only a cut-off server had. So each
 //! master tells how far it has read, and what it has of the bucket; one that stays behind, or has something else, reads anew.
 
+use crate::link::StreamKind;
 use std::time::{Duration, Instant};
 
 /// How long a difference must last.
@@ -21,6 +22,15 @@ pub enum Source {
     Data,
 }
 
+impl From<StreamKind> for Source {
+    fn from(kind: StreamKind) -> Source {
+        match kind {
+            StreamKind::Jobs => Source::Jobs,
+            StreamKind::Data => Source::Data,
+        }
+    }
+}
+
 /// How far a master has read, and what it has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -33,7 +43,8 @@ pub struct Progress {
 /// What this master has read, compared with others.
 #[derive(Debug, Default)]
 pub struct ProgressCheck {
-    read: [u64; 3],
+    /// `None` of what is not read now.
+    read: [Option<u64>; 3],
     /// Since when others have read more of each, while nothing came.
     behind: [Option<Instant>; 3],
     /// Since when others have something else of the bucket.
@@ -46,8 +57,14 @@ impl ProgressCheck {
     /// A message with this number was read.
     pub fn read(&mut self, source: Source, number: u64) {
         let n = source as usize;
-        self.read[n] = number;
+        self.read[n] = Some(number);
         self.behind[n] = None;
+    }
+
+    /// It is not read any more.
+    pub fn lost(&mut self, source: Source) {
+        let n = source as usize;
+        (self.read[n], self.behind[n]) = (None, None);
     }
 
     /// Somebody else has written to the bucket: that is to be read.
@@ -66,7 +83,7 @@ impl ProgressCheck {
     /// What this master tells; `content` is what it has of the bucket.
     pub fn own(&self, content: u64) -> Progress {
         Progress {
-            read: self.read,
+            read: self.read.map(Option::unwrap_or_default),
             content,
         }
     }
@@ -74,12 +91,12 @@ impl ProgressCheck {
     /// What another master has; `content` is what this one has.
     pub fn heard(&mut self, other: Progress, content: u64, now: Instant) {
         for (n, theirs) in other.read.into_iter().enumerate() {
-            if self.read[n] > 0 && theirs > self.read[n] {
+            if self.read[n].is_some_and(|ours| theirs > ours) {
                 self.behind[n].get_or_insert(now);
             }
         }
         // Whoever has not read as far cannot have the same.
-        if self.read[0] > 0 && other.read[0] == self.read[0] {
+        if self.read[0] == Some(other.read[0]) {
             match other.content == content {
                 true => self.differs = None,
                 false => {

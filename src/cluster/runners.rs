@@ -95,11 +95,14 @@ fn status(context: &mut RunContext) -> Result<RunnerOutput, RunError> {
     Ok(Value::Map(out).into())
 }
 
-/// Tells the role something.
+/// Tells the role something, if this master takes part in its cluster.
 fn tell(context: &RunContext, parts: &[&[u8]]) -> Result<(), RunError> {
     cluster(context)?;
-    // Whether there is a role to hear it.
-    samples(context)?;
+    if samples(context)?.one("halite_cluster_member") == 0.0 {
+        return Err(RunError::Unknown(
+            "This master takes no part in its cluster now: its log says why".to_owned(),
+        ));
+    }
     let options = PushOptions {
         reconnect: None,
         send_timeout: Some(Duration::from_secs(5)),
@@ -107,6 +110,14 @@ fn tell(context: &RunContext, parts: &[&[u8]]) -> Result<(), RunError> {
     let path = context.config.cluster_pull();
     let sent = Push::connect(&Context::new(), &path, options).and_then(|push| push.send(parts));
     sent.map_err(|e| RunError::Unknown(format!("{}: {e}", path.display())))
+}
+
+/// How many other masters are up.
+fn others(samples: &Samples, own: &str) -> usize {
+    let up = samples.named("halite_cluster_member_info").filter(|one| {
+        one.label("state") == Some("up") && one.label("master").is_some_and(|id| id != own)
+    });
+    up.count()
 }
 
 fn resync(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
@@ -133,6 +144,12 @@ fn resync(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErro
 
 fn drain(context: &mut RunContext) -> Result<RunnerOutput, RunError> {
     let seconds = cluster(context)?.drain.as_secs();
+    if others(&samples(context)?, &context.config.id) == 0 {
+        return Err(RunError::Unknown(
+            "No other master of the cluster is up, which could take the minions of this one"
+                .to_owned(),
+        ));
+    }
     tell(context, &[b"", b"drain"])?;
     let text = format!(
         "This master sends its minions away within {seconds} s, until it is started again. cluster.members shows its connections."
@@ -157,5 +174,6 @@ mod tests {
             "m2" => halite_wire::map! {"state" => "missing", "version" => ""},
         };
         assert_eq!(member_map(&samples), expected);
+        assert_eq!((others(&samples, "m1"), others(&samples, "m3")), (0, 1));
     }
 }

@@ -173,6 +173,13 @@ impl MasterConfig {
             let none = Value::Array(Vec::new());
             return Err(checks.bad("cluster:servers", &none, "at least one NATS server"));
         }
+        let pinned = self.cluster_pub_fingerprint.as_deref().unwrap_or_default();
+        let digits = pinned.chars().filter(|c| *c != ':');
+        let is_hash = digits.clone().count() == 64 && digits.clone().all(|c| c.is_ascii_hexdigit());
+        if !pinned.is_empty() && !is_hash {
+            let what = "64 hexadecimal digits, in quotes: what `sha256sum master.pub` shows on another master";
+            return Err(checks.bad("cluster_pub_fingerprint", &pinned.into(), what));
+        }
         if self.order_masters {
             let what = "false: masters of a cluster cannot have masters below them yet";
             return Err(checks.bad("order_masters", &true.into(), what));
@@ -205,6 +212,17 @@ mod tests {
         assert_eq!((found.id.as_str(), found.replicas), ("prod", 3));
         assert_eq!(found.servers, [SERVER]);
         assert_eq!(found.secret().unwrap(), "0123456789abcdef0123456789abcdef");
+    }
+
+    #[test]
+    fn a_fingerprint_is_that_of_a_file() {
+        let pinned = |text: &str| {
+            let mut options = cluster();
+            options.set("cluster_pub_fingerprint", text);
+            load(options).is_ok()
+        };
+        assert!(pinned("") && pinned(&"0a".repeat(32)) && pinned(&["0a"; 32].join(":")));
+        assert!(!pinned("abc") && !pinned(&"0g".repeat(32)));
     }
 
     #[test]

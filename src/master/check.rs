@@ -2,7 +2,7 @@
 
 use super::roles::TOPOLOGY;
 use super::worker::tops::MODULE;
-use halite_config::MasterConfig;
+use halite_config::{ClusterConfig, MasterConfig};
 use halite_render::pillar::ext_pillar_names;
 use halite_store::Stores;
 use halite_store::files::absent_backends;
@@ -10,6 +10,8 @@ use halite_store::keys::KeyState;
 use halite_sys::host::Host;
 use halite_wire::Value;
 use std::fmt::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 /// The process table as text.
 pub fn topology() -> String {
@@ -69,13 +71,23 @@ pub fn capacity(config: &MasterConfig) -> Vec<String> {
     super::capacity::warnings(config, keys, &Host::read())
 }
 
-/// Files with secrets that other accounts can read.
-pub fn loose_files(config: &MasterConfig) -> Option<String> {
-    let cluster = config.cluster()?;
-    let path = cluster.loose_secret_file()?.display();
-    Some(format!(
-        "cluster_secret: other accounts can read {path}; `chmod 400 {path}`"
-    ))
+/// Files with secrets that other accounts can read, and directories in which they can exchange keys.
+pub fn loose_files(config: &MasterConfig) -> Vec<String> {
+    let cluster = config.cluster();
+    let secret = cluster.as_ref().and_then(ClusterConfig::loose_secret_file);
+    let secret = secret.map(|path| {
+        let path = path.display();
+        format!("cluster_secret: other accounts can read {path}; `chmod 400 {path}`")
+    });
+    let is_loose = |dir: &&Path| {
+        let meta = dir.metadata();
+        meta.is_ok_and(|meta| meta.permissions().mode() & 0o022 != 0)
+    };
+    let dir = config.cluster_dir_of_key().filter(is_loose).map(|dir| {
+        let dir = dir.display();
+        format!("cluster_pki_dir: other accounts can exchange keys in {dir}; `chmod go-w {dir}`")
+    });
+    secret.into_iter().chain(dir).collect()
 }
 
 /// Faults of a configuration that would only show up later. Empty if it is usable.

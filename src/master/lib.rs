@@ -36,10 +36,11 @@ pub use supervisor::{CONFIG_DIR, LOG_LEVEL, chown_logs, hand_over, supervise};
 use halite_config::MasterConfig;
 use halite_crypto::noise::StaticKey;
 use halite_crypto::{PrivateKey, clean_key};
-use halite_sys::daemon::{read_or_make, write_atomic};
+use halite_sys::daemon::{read_or_make, write_atomic, write_new};
 use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 use roles::Roles;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use zeroize::Zeroizing;
@@ -57,12 +58,32 @@ fn read_key(path: &Path) -> Result<PrivateKey, ExitError> {
 
 /// Reads a private key, or creates a pair of `bits` bits if there is none.
 pub(crate) fn load_or_create_key(path: &Path, bits: usize) -> Result<PrivateKey, ExitError> {
-    if path.exists() {
-        return read_key(path);
+    if !path.exists() {
+        let key = PrivateKey::generate(bits).map_err(|e| ExitError::new(1, e.to_string()))?;
+        match write_new(path, key.to_pem().as_bytes(), 0o400) {
+            // Another process was faster.
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            other => other.map_err(|e| ExitError::io("key", path, &e))?,
+        }
     }
-    let key = PrivateKey::generate(bits).map_err(|e| ExitError::new(1, e.to_string()))?;
-    store_pair(path, &key)?;
+    let key = read_key(path)?;
+    store_public(path, &key)?;
     Ok(key)
+}
+
+/// Stores the public key beside the private one, unless it is there.
+fn store_public(path: &Path, key: &PrivateKey) -> Result<(), ExitError> {
+    let public = clean_key(&key.public().to_pem());
+    let path = path.with_extension("pub");
+    match std::fs::read_to_string(&path) {
+        Ok(text) if clean_key(&text) == public => return Ok(()),
+        Ok(_) => log::warn!(
+            "{} did not belong to the private key beside it; it is written anew",
+            path.display()
+        ),
+        Err(_) => {}
+    }
+    write_atomic(&path, public.as_bytes(), 0o644).map_err(|e| ExitError::io("key", &path, &e))
 }
 
 /// Stores a private key, and the public one beside it.
@@ -70,11 +91,9 @@ pub(crate) fn load_or_create_key(path: &Path, bits: usize) -> Result<PrivateKey,
 /// # Errors
 /// A file cannot be written.
 pub fn store_pair(path: &Path, key: &PrivateKey) -> Result<(), ExitError> {
-    let public = clean_key(&key.public().to_pem());
-    let public_path = path.with_extension("pub");
-    write_atomic(&public_path, public.as_bytes(), 0o644)
-        .map_err(|e| ExitError::io("key", &public_path, &e))?;
-    write_atomic(path, key.to_pem().as_bytes(), 0o400).map_err(|e| ExitError::io("key", path, &e))
+    write_atomic(path, key.to_pem().as_bytes(), 0o400)
+        .map_err(|e| ExitError::io("key", path, &e))?;
+    store_public(path, key)
 }
 
 /// Creates the master's own keys where they are missing, and checks the key pair.

@@ -95,6 +95,8 @@ pub struct ClusterScore {
     pub is_leader: bool,
     /// Whether its minions are being sent to others.
     pub is_draining: bool,
+    /// Whether it cannot belong to its cluster, since its key or its secret is another one.
+    pub is_apart: bool,
 }
 
 /// How long what the role `cluster` has told counts, in seconds.
@@ -114,6 +116,7 @@ pub fn cluster(board: &Scoreboard, now: u64) -> ClusterScore {
         is_member: tells("member", MEMBER_FOR),
         is_leader: tells("leader", LEADER_FOR),
         is_draining: tells("draining", MEMBER_FOR),
+        is_apart: tells("apart", MEMBER_FOR),
     }
 }
 

@@ -128,10 +128,16 @@ pub fn fork_role(
 /// This process has more than one thread, or the child died without a report.
 pub fn in_child(work: impl FnOnce() -> Result<(), String>) -> io::Result<Result<(), String>> {
     let stat = ProcStat::read()?;
+    let parent = nix::unistd::getpid();
     let (read, write) = nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)?;
     let Some(child) = fork(&stat)? else {
         let mut write = File::from(write);
         end(|| {
+            // It does nothing on its own; the parent may have died before the call took effect.
+            let tied = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM);
+            if tied.is_err() || nix::unistd::getppid() != parent {
+                return 1;
+            }
             reseed();
             let _ = SigSet::empty().thread_set_mask();
             match work() {

@@ -76,6 +76,7 @@ fn a_master_without_a_key_takes_over_that_of_the_cluster() {
     // It loses it: the same again. Another key than the one that is asked for is not taken.
     let key = second.home.pki().join("master.pem");
     fs::remove_file(&key).expect("it is there");
+    fs::write(key.with_extension("pub"), "another").expect("it can be written");
     second.start_again();
     assert_eq!(read(&second.home, "master.pub"), own);
     second.stop();
@@ -84,6 +85,17 @@ fn a_master_without_a_key_takes_over_that_of_the_cluster() {
     second.add_lines(&format!("cluster_pub_fingerprint: {none}"));
     let said = refused(&second.home);
     assert!(said.contains(&format!("and not {none}")), "{said}");
+    // Nor is one made where there is no cluster, by a slip.
+    second.add_lines(&format!("cluster_id: other\n{pinned}"));
+    let said = refused(&second.home);
+    assert!(
+        said.contains("neither is the bucket of other, which this master was a member of"),
+        "{said}"
+    );
+    fs::remove_dir_all(second.home.cache().join("cluster")).expect("it was a member");
+    let said = refused(&second.home);
+    assert!(said.contains("is cluster_id right"), "{said}");
+    second.add_lines("cluster_id: test");
     // Nor is one by a secret that is not theirs.
     second.add_lines(&format!("cluster_secret: {}", "x".repeat(40)));
     let said = refused(&second.home);

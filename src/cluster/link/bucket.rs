@@ -96,7 +96,7 @@ impl Session {
             .await
             .map_err(|e| {
                 format!(
-                    "the bucket cannot be made with `replicas: {}` (option cluster): {}",
+                    "the bucket cannot be made with `replicas: {}` (option cluster; 1 for a single server): {}",
                     self.replicas,
                     error_text(&e)
                 )

@@ -57,6 +57,9 @@ async fn look(
         let is_absent = |e: &jetstream::Error| e.error_code() == ErrorCode::STREAM_NOT_FOUND;
         return match e.kind() {
             GetStreamErrorKind::JetStream(e) if is_absent(&e) => Ok(vec![None; names.len()]),
+            GetStreamErrorKind::Request => {
+                Err(format!("{}: does it run with JetStream?", error_text(&e)))
+            }
             _ => Err(error_text(&e)),
         };
     }

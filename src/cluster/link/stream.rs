@@ -1,10 +1,10 @@
 //! The streams in which masters tell each other about jobs and about data of minions.
 
 use super::{LinkEvent, Session};
+use async_nats::jetstream;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::push::{Ordered, OrderedConfig};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
-use async_nats::jetstream::{self, Message};
 use async_nats::{Client, jetstream::Context};
 use futures_util::StreamExt;
 use halite_nats::error_text;
@@ -58,6 +58,7 @@ pub struct Found {
 /// The stream, as this connection reads and writes it.
 pub(super) struct Log {
     kind: StreamKind,
+    name: String,
     context: Context,
     prefix: String,
     reader: Ordered,
@@ -144,6 +145,7 @@ impl Log {
         let reader = consumer.messages().await.map_err(|e| error_text(&e))?;
         let log = Log {
             kind,
+            name: wanted.name,
             context,
             prefix,
             reader,
@@ -176,21 +178,20 @@ impl Log {
             Some(Err(e)) => return Err(error_text(&e)),
             None => return Err("a stream has ended".to_owned()),
         };
-        let sequence = sequence(&message)?;
+        let info = message.info().map_err(|e| e.to_string())?;
         let tail = message.subject.strip_prefix(self.prefix.as_str());
         let tail = tail.and_then(|rest| rest.strip_prefix('.'));
+        // Somebody may let another stream deliver here, with numbers of its own. Another reader is not known to them.
+        let Some(tail) = tail.filter(|_| info.stream == self.name) else {
+            return Err("messages of another stream come in its place".to_owned());
+        };
         Ok(LinkEvent::Told {
             kind: self.kind,
-            tail: tail.unwrap_or_default().to_owned(),
+            tail: tail.to_owned(),
             bytes: message.payload.to_vec(),
-            sequence,
+            sequence: info.stream_sequence,
         })
     }
-}
-
-fn sequence(message: &Message) -> Result<u64, String> {
-    let info = message.info().map_err(|e| e.to_string())?;
-    Ok(info.stream_sequence)
 }
 
 /// The next message, if the stream is open.

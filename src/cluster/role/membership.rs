@@ -4,8 +4,9 @@ use super::{Cluster, Membership};
 use crate::join::is_key_of;
 use crate::link::LinkEvent;
 use crate::memory::Memory;
-use crate::record::{META, Meta, PAIR};
+use crate::record::{META, Meta, PAIR, PUBLICATION};
 use crate::sync::{Joins, Put};
+use halite_crypto::noise::fingerprint;
 use halite_crypto::{PrivateKey, random_hex};
 use halite_sys::exit::ExitError;
 use halite_sys::time::unix_now;
@@ -92,18 +93,10 @@ impl Cluster<'_> {
         let is_there = found.is_some_and(|entry| !entry.value.is_empty());
         let meta = found.and_then(|entry| self.sealer.open_meta(&entry.value));
         let known = Some(self.memory.bucket.clone()).filter(|bucket| !bucket.is_empty());
+        let own_key = self.own_key()?;
         let joins = match (&meta, known) {
-            (Some(meta), _) if meta.master_key != self.own_key() => {
-                let file = self.config.master_pub();
-                return self.refuse(format!(
-                    "{} is not the key of the masters of {}: remove it, and the private key beside it, and start this master again, so that it \
-                     takes over theirs; minions that trusted this one alone have to be told (`minion_master.pub`)",
-                    file.display(),
-                    self.id
-                ));
-            }
-            (Some(meta), Some(known)) if meta.mark == known => Joins::Again,
-            (Some(_), Some(_)) => {
+            // Before anything is said about the key: what is there may be of a master that began anew by mistake.
+            (Some(meta), Some(known)) if meta.mark != known => {
                 let file = self.memory_file.display();
                 return self.refuse(format!(
                     "the bucket of {} is not the one that this master was a member of; to join it as a new master, remove {file} and \
@@ -111,6 +104,15 @@ impl Cluster<'_> {
                     self.id
                 ));
             }
+            (Some(meta), _) if meta.master_key != own_key => {
+                let file = self.config.master_key();
+                return self.refuse(format!(
+                    "{} is not the key of the masters of {}: remove it, and start this master again, so that it takes over theirs; minions that trusted this one alone have to be told (`minion_master.pub`)",
+                    file.display(),
+                    self.id
+                ));
+            }
+            (Some(_), Some(_)) => Joins::Again,
             (Some(_), None) => Joins::New,
             (None, Some(_)) if self.memory.cluster != self.id => {
                 let file = self.memory_file.display();
@@ -140,7 +142,7 @@ impl Cluster<'_> {
                 // Only one master can be the first.
                 let meta = Meta {
                     mark: random_hex(16),
-                    master_key: self.own_key(),
+                    master_key: own_key,
                 };
                 self.membership = Membership::Founding;
                 let sealed = self.sealer.seal_meta(&meta);
@@ -185,15 +187,19 @@ impl Cluster<'_> {
             self.memory.write(&self.memory_file)?;
         }
         self.membership = Membership::Member;
+        let mut names = self.early.iter().map(|entry| entry.name.as_str());
+        let has_publication = names.any(|name| name == PUBLICATION);
         for entry in std::mem::take(&mut self.early) {
             self.entry(entry)?;
         }
         let acts = self.sync.all_told(joins);
         self.act(acts)?;
-        if self.pair == 0 {
-            self.offer_pair();
+        self.offer_missing_pair();
+        if let Some((_, revision)) = self.publication.as_mut().filter(|_| !has_publication) {
+            // Somebody has removed it.
+            *revision = 0;
         }
-        if self.publication.is_none() {
+        if !has_publication {
             self.replace_publication();
         }
         let mark = self.memory.bucket.clone();
@@ -247,17 +253,37 @@ impl Cluster<'_> {
         self.join()
     }
 
+    /// The fingerprint of the key that minions know this master by.
+    fn own_key(&self) -> Result<String, ExitError> {
+        let key = halite_master::master_key(self.config)?;
+        Ok(fingerprint(&key.public().to_pem()))
+    }
+
+    /// Offers that key if nobody has.
+    pub(super) fn offer_missing_pair(&self) {
+        if self.membership == Membership::Member && self.pair == 0 {
+            self.offer_pair();
+        }
+    }
+
     /// Offers the key that all masters have to those who have none.
     fn offer_pair(&self) {
         let file = self.config.master_key();
-        match std::fs::read_to_string(&file).map(Zeroizing::new) {
-            Ok(pem) => {
+        let pem = std::fs::read_to_string(&file).map(Zeroizing::new);
+        let pair = pem
+            .as_ref()
+            .ok()
+            .and_then(|pem| PrivateKey::from_pem(pem).ok());
+        let meta = self.meta.as_ref().map(|(meta, _)| meta);
+        match pem {
+            Ok(pem) if pair.is_some_and(|pair| meta.is_some_and(|m| is_key_of(&pair, m))) => {
                 let sealed = self.sealer.seal_pair(&pem);
                 self.link.put(PAIR.to_owned(), sealed, self.pair);
             }
-            Err(e) => log::error!(
-                "cluster: {}: {e}; new masters do not get it",
-                file.display()
+            _ => log::error!(
+                "cluster: {} is not the key of the masters of {} any more; new masters do not get it",
+                file.display(),
+                self.id
             ),
         }
     }

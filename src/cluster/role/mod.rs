@@ -32,7 +32,6 @@ use crate::seal::new_origin;
 use crate::sync::{Act, KeySync, Put};
 use crossbeam_channel::Receiver;
 use halite_config::{Acknowledge, ClusterConfig, MasterConfig};
-use halite_crypto::noise::fingerprint;
 use halite_crypto::{ClusterSecret, random_hex};
 use halite_master::events::Bus;
 use halite_master::roles::{CLUSTER, Roles, exit_if_oversized};
@@ -246,6 +245,7 @@ impl<'a> Cluster<'a> {
             "returns" => self.streams.inbox.returns, "published" => self.streams.inbox.published,
             "data" => self.streams.data.stored, "events_dropped" => self.streams.events.dropped,
             "leader" => u64::from(self.lease.is_leader(Instant::now())),
+            "apart" => u64::from(self.membership == Membership::Refused),
             "draining" => u64::from(self.peers.is_draining),
             "fetched" => self.peers.resync.fetched, "comparing" => u64::from(self.peers.resync.wanted.is_some()),
             "members" => self.member_records(),
@@ -282,6 +282,7 @@ impl<'a> Cluster<'a> {
             self.retried = Instant::now();
             let acts = self.sync.retry();
             self.act(acts)?;
+            self.offer_missing_pair();
             self.follow();
         }
         if self.streams.is_opening_due() {
@@ -360,9 +361,14 @@ impl<'a> Cluster<'a> {
                 self.join()?;
             }
             LinkEvent::PutEnded(name, how) => self.put_ended(&name, how)?,
-            LinkEvent::Following(kind, found) => self.following(kind, found)?,
+            LinkEvent::Following(kind, found) => {
+                self.following(kind, found)?;
+                let taken = self.streams.taken(kind);
+                self.peers.progress.read(kind.into(), taken);
+            }
             LinkEvent::NotFollowing(kind, why) => {
                 self.streams.not_following(kind);
+                self.peers.progress.lost(kind.into());
                 log::error!("cluster: {why}; until then other masters are not heard")
             }
             LinkEvent::Told {
@@ -370,16 +376,14 @@ impl<'a> Cluster<'a> {
                 tail,
                 bytes,
                 sequence,
-            } => match kind {
-                StreamKind::Jobs => {
-                    self.peers.progress.read(Source::Jobs, sequence);
-                    self.told(&tail, &bytes, sequence)?;
+            } => {
+                match kind {
+                    StreamKind::Jobs => self.told(&tail, &bytes, sequence)?,
+                    StreamKind::Data => self.told_data(&tail, &bytes, sequence)?,
                 }
-                StreamKind::Data => {
-                    self.peers.progress.read(Source::Data, sequence);
-                    self.told_data(&tail, &bytes, sequence)?;
-                }
-            },
+                let taken = self.streams.taken(kind);
+                self.peers.progress.read(kind.into(), taken);
+            }
             LinkEvent::Heard(channel, origin, bytes) => match channel {
                 Channel::Jobs => self.heard_job(&origin, &bytes)?,
                 Channel::Events => self.heard(&origin, &bytes),
@@ -582,11 +586,5 @@ impl<'a> Cluster<'a> {
             self.founded(how)?;
         }
         Ok(())
-    }
-
-    /// The fingerprint of the master's key.
-    fn own_key(&self) -> String {
-        let text = std::fs::read_to_string(self.config.master_pub()).unwrap_or_default();
-        fingerprint(&text)
     }
 }

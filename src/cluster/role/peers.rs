@@ -2,7 +2,7 @@
 
 use super::{Cluster, Membership};
 use crate::link::Channel;
-use crate::members::{Members, Standing};
+use crate::members::{Heard, Members, Standing};
 use crate::pieces::{Foreign, Voice};
 use crate::progress::ProgressCheck;
 use crate::record::token;
@@ -23,6 +23,8 @@ const MEMBERS: &str = "member";
 const LETTERS: &str = "letter";
 /// Most bytes about members in the role's record of counters, which has a limit.
 const MEMBER_BYTES: usize = 6000;
+/// How old what a master says may be if this one is to compare itself with it, in seconds: somebody may have kept it.
+const RECENT: u64 = 60;
 /// How long others may take to be heard before this master compares its jobs with theirs.
 const GATHER: Duration = Duration::from_secs(5);
 
@@ -107,7 +109,12 @@ impl Cluster<'_> {
 
     /// What is known of all masters, this one first.
     pub(super) fn member_records(&self) -> Value {
-        let own = self.standing(false).record(&self.config.id, None, 0, 0);
+        let state = match self.membership {
+            Membership::Member => None,
+            Membership::Refused => Some("apart"),
+            Membership::Unknown | Membership::Founding => Some("connecting"),
+        };
+        let own = self.standing(false).record(&self.config.id, state, 0, 0);
         let others = self.peers.members.records(Instant::now());
         let mut size = 0;
         let all = std::iter::once(own).chain(others).filter(|member| {
@@ -194,10 +201,13 @@ impl Cluster<'_> {
                     return;
                 }
                 let (now, unix) = (Instant::now(), unix_now());
-                let content = self.sync.content();
-                self.peers.progress.heard(standing.progress, content, now);
-                let members = &mut self.peers.members;
-                if members.heard(&peer, at, standing, now, unix) {
+                let progress = standing.progress;
+                let heard = self.peers.members.heard(&peer, at, standing, now, unix);
+                if heard != Heard::Ignored && at.abs_diff(unix) <= RECENT {
+                    let content = self.sync.content();
+                    self.peers.progress.heard(progress, content, now);
+                }
+                if heard == Heard::Back {
                     self.tell_again();
                 }
             }

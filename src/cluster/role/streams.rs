@@ -125,6 +125,14 @@ impl Streams {
         self.memory.heard = at.min(unix_now()).max(self.memory.heard);
     }
 
+    /// The last message of a stream that was taken.
+    pub(super) fn taken(&self, kind: StreamKind) -> u64 {
+        match kind {
+            StreamKind::Jobs => self.taken,
+            StreamKind::Data => self.memory.data.sequence,
+        }
+    }
+
     /// What jobs are still to be compared, since when.
     pub(super) fn resync(&self) -> Option<u64> {
         self.memory.resync

@@ -40,8 +40,7 @@ fn members(text: &mut Text, r: &Map) {
         .filter_map(Value::as_map)
         .filter_map(named)
         .collect();
-    let help =
-        "The masters of the cluster, with their state: up, draining, stopped, silent, missing.";
+    let help = "The masters of the cluster, with their state: up, draining, stopped, silent, missing; of this one connecting or apart.";
     text.family("halite_cluster_member_info", Gauge, help);
     for (id, member) in &members {
         let label = |name| (name, member.str(name).unwrap_or_default());

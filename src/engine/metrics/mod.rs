@@ -136,6 +136,7 @@ fn listen(address: &str) -> Option<HttpServer> {
 }
 
 fn page(path: &str, source: &Source) -> Page {
+    let cluster = || score::cluster(&source.board, unix_now());
     let (status, text) = match path {
         "/metrics" => (200, source.metrics()),
         "/healthz" => match source.silent() {
@@ -144,8 +145,12 @@ fn page(path: &str, source: &Source) -> Page {
         },
         // For load balancers.
         "/ready" => match source.silent() {
-            _ if score::cluster(&source.board, unix_now()).is_draining => {
+            _ if cluster().is_draining => {
                 (503, "minions are being sent to other masters\n".to_owned())
+            }
+            _ if cluster().is_apart => {
+                let text = "this master takes no part in its cluster: its log says why\n";
+                (503, text.to_owned())
             }
             none if none.is_empty() => (200, "ready\n".to_owned()),
             some => (503, format!("not healthy: {}\n", some.join(", "))),
