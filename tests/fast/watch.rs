@@ -1,5 +1,6 @@
 //! The dashboard and the alerts name only metrics that a master has.
 
+use halite::crypto::PrivateKey;
 use halite::wire::{Value, yaml};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -132,13 +133,17 @@ fn dashboard_and_alerts_name_metrics_that_exist() {
     std::fs::write(&psk, "0123456789abcdef").unwrap();
     let private = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(&psk, private).unwrap();
+    // Without a key, it would ask the other masters of its cluster for one.
+    let key = PrivateKey::generate(2048).unwrap();
+    std::fs::write(dir.path().join("cluster.pem"), &*key.to_pem()).unwrap();
     let [port, closed] = free_ports();
     let master = Master::start(&format!(
-        "worker_threads: 1\ncluster_id: c\ncluster_secret: 0123456789abcdef0123456789abcdef\n\
+        "worker_threads: 1\ncluster_pki_dir: {}\ncluster_id: c\ncluster_secret: 0123456789abcdef0123456789abcdef\n\
          cluster: {{servers: ['127.0.0.1:{closed}']}}\nmetrics_address: ''\nevent_return: [rawfile_json]\nreactor: [{{'x/*': [{}]}}]\n\
          rawfile_json.filename: {}\n\
          gateways:\n  sysinspect: {{interface: 127.0.0.1, port: {port}}}\n  arena: {{servers: ['127.0.0.1:{closed}']}}\n  \
          collective: {{servers: ['127.0.0.1:{closed}'], security: psk, psk_file: {}}}\n",
+        dir.path().display(),
         reaction.display(),
         dir.path().join("events").display(),
         psk.display(),

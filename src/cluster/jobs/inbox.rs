@@ -24,6 +24,8 @@ pub struct Inbox {
     pub known: Known,
     publisher: Push,
     series: SaltSeries,
+    /// When this process started, in Unix seconds.
+    started: u64,
     /// Returns of other masters that were new.
     pub returns: u64,
     /// Jobs of other masters that were published.
@@ -44,6 +46,7 @@ impl Inbox {
             known: Known::of(jobs),
             publisher: Push::connect(&Context::new(), &config.publish_pull(), options)?,
             series: config.salt_series,
+            started: unix_now(),
             returns: 0,
             published: 0,
         })
@@ -62,6 +65,7 @@ impl Inbox {
         let jid = record.jid.clone();
         let publication = std::mem::take(&mut record.publication);
         let is_fresh = record.published.abs_diff(unix_now()) <= FRESH;
+        let is_earlier = record.published < self.started;
         let (minions, missing) = (record.minions.clone(), record.missing.clone());
         let stored = self.known.store(peer, record)?;
         if let Some(load) = stored.load {
@@ -75,6 +79,8 @@ impl Inbox {
                     log::error!(jid:% = jid; "the publisher does not accept the job {jid} of {peer} ({e})")
                 }
             }
+        } else if is_new && is_earlier {
+            log::debug!(jid:% = jid; "the job {jid} of {peer} was published before this process started");
         } else if is_new {
             log::warn!(jid:% = jid; "the job {jid} of {peer} came too late to be published, or its clock differs from ours");
         }

@@ -35,6 +35,8 @@ struct Publication {
     at: u64,
     /// What its publisher got.
     parts: Vec<Vec<u8>>,
+    /// Whether it was in a message before.
+    is_said: bool,
 }
 
 /// What a message has.
@@ -119,7 +121,11 @@ impl Outbox {
     /// This master has published a job, at that time in Unix seconds: what its publisher got.
     pub fn published(&mut self, at: u64, parts: Vec<Vec<u8>>) {
         if self.publications.len() < MOST_PUBLICATIONS {
-            self.publications.push_back(Publication { at, parts });
+            self.publications.push_back(Publication {
+                at,
+                parts,
+                is_said: false,
+            });
         }
     }
 
@@ -211,21 +217,24 @@ impl Outbox {
         since.map_or(0, |since| since.as_secs())
     }
 
-    /// Messages with jobs that were published, each with its ticket.
+    /// Messages with jobs that were published, each with its ticket, and whether it is the first with its job.
     ///
     /// # Errors
     /// The job log cannot be read.
-    pub fn publications(&mut self, inbox: &mut Inbox) -> io::Result<Vec<(u64, Message)>> {
+    pub fn publications(&mut self, inbox: &mut Inbox) -> io::Result<Vec<(u64, Message, bool)>> {
         let mut out = Vec::new();
-        while let Some(publication) = self.publications.pop_front() {
+        while let Some(mut publication) = self.publications.pop_front() {
             if unix_now().saturating_sub(publication.at) >= TIMELY {
                 log::warn!(
-                    "cluster: a job was published to the minions of this master only: there was no connection in time"
+                    "cluster: a job was published to the minions of this master, and to others only if they heard of it at once: the servers did not \
+                     take it in time"
                 );
             } else if let Some((record, from)) = self.publication(&publication, inbox)? {
                 let mut batch = Batch::default();
                 batch.add(record, from);
-                out.push(self.message(batch, Some(publication)));
+                let is_first = !std::mem::replace(&mut publication.is_said, true);
+                let (ticket, message) = self.message(batch, Some(publication));
+                out.push((ticket, message, is_first));
             }
         }
         Ok(out)

@@ -165,6 +165,8 @@ struct Cluster<'a> {
     silence: Option<(u64, Instant)>,
     /// Whether the log has said that they do not.
     said_silent: bool,
+    /// Whether the log has said that this master leads.
+    said_leader: bool,
     /// Whether the log has said that there is no connection.
     said_down: bool,
     /// When the memory was last stored.
@@ -226,6 +228,7 @@ impl<'a> Cluster<'a> {
             heard: Instant::now(),
             silence: None,
             said_silent: false,
+            said_leader: false,
             said_down: false,
             stored: Instant::now(),
             looked: None,
@@ -267,6 +270,7 @@ impl<'a> Cluster<'a> {
         self.settle_founding()?;
         self.tend_peers()?;
         self.lead();
+        self.tell_of_leading();
         if self.looked.is_none_or(|at| at.elapsed() >= WATCH) {
             self.looked = Some(Instant::now());
             for (id, keys) in self.files.changes()? {

@@ -449,7 +449,7 @@ impl Cluster<'_> {
             }
         }
         let published = jobs.outbox.publications(&mut jobs.inbox)?;
-        for (_, message) in &published {
+        for (_, message, _) in published.iter().filter(|(.., is_first)| *is_first) {
             let message = message.encode();
             if let Some(early) = &mut jobs.early {
                 tell_early(&self.link, early, &message);
@@ -460,7 +460,10 @@ impl Cluster<'_> {
             true => jobs.outbox.next(&mut jobs.inbox)?,
             false => Vec::new(),
         };
-        for (ticket, message) in published.into_iter().chain(news) {
+        let published = published
+            .into_iter()
+            .map(|(ticket, message, _)| (ticket, message));
+        for (ticket, message) in published.chain(news) {
             match teller.seal(&message.encode()) {
                 Ok(pieces) => {
                     if !self
