@@ -141,14 +141,12 @@ fn check(config: &MasterConfig) -> i32 {
     warnings.extend(denials(config));
     warnings.extend(halite_master::check::capacity(config));
     warnings.extend(halite_master::check::loose_files(config));
-    let faults = match faults(config) {
-        faults if faults.is_empty() => {
-            let (more, faults) = check_cluster(config);
-            warnings.extend(more);
-            faults
-        }
-        faults => faults,
-    };
+    let mut faults = faults(config);
+    if faults.is_empty() {
+        let (more, found) = check_cluster(config);
+        warnings.extend(more);
+        faults = found;
+    }
     checked(&config.conf_file, &warnings, &faults)
 }
 

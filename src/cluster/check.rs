@@ -21,7 +21,7 @@ fn faults(config: &MasterConfig, warnings: &mut Vec<String>) -> Option<String> {
         Ok(secret) => secret,
         Err(why) => return Some(format!("cluster_secret: {why}")),
     };
-    let probes = match probe(&cluster, &config.id, &[META]) {
+    let probes = match probe(&cluster, &config.id, META) {
         Ok(probes) => probes,
         Err(e) => {
             warnings.push(format!("the servers of the cluster cannot be asked: {e}"));
@@ -30,8 +30,8 @@ fn faults(config: &MasterConfig, warnings: &mut Vec<String>) -> Option<String> {
     };
     let mut meta = None;
     for found in probes {
-        match found.entries {
-            Ok(entries) => meta = meta.or(entries.into_iter().next().flatten()),
+        match found.entry {
+            Ok(entry) => meta = meta.or(entry),
             Err(why) => warnings.push(format!("cluster:servers: {}: {why}", found.server)),
         }
     }

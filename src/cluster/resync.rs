@@ -269,7 +269,7 @@ struct Round {
 }
 
 /// Fetches what this master lacks.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Resync {
     /// Jobs that started then or later are to be compared, in Unix seconds.
     pub wanted: Option<u64>,
@@ -292,15 +292,8 @@ impl Resync {
     /// Nothing is compared yet; `ticket` is random.
     pub fn new(ticket: u64) -> Resync {
         Resync {
-            wanted: None,
-            next: None,
-            peers: VecDeque::new(),
-            silent: VecDeque::new(),
-            again: None,
-            round: None,
             ticket,
-            fetched: 0,
-            finished: 0,
+            ..Resync::default()
         }
     }
 

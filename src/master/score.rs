@@ -106,8 +106,7 @@ const LEADER_FOR: u64 = 3;
 
 /// Where this master stands in its cluster at `now` (Unix seconds).
 pub fn cluster(board: &Scoreboard, now: u64) -> ClusterScore {
-    let records = all(board);
-    let Some(role) = records.iter().find(|r| r.str("role") == Some(CLUSTER)) else {
+    let Some(role) = cluster_record(board) else {
         return ClusterScore::default();
     };
     let at = u64::try_from(role.int("at").unwrap_or(0)).unwrap_or(0);
@@ -122,9 +121,13 @@ pub fn cluster(board: &Scoreboard, now: u64) -> ClusterScore {
 
 /// Whether the role `cluster` was sending minions to other masters when it last told anything.
 pub fn was_draining(board: &Scoreboard) -> bool {
-    let records = all(board);
-    let role = records.iter().find(|r| r.str("role") == Some(CLUSTER));
-    role.is_some_and(|role| role.int("draining") == Some(1))
+    cluster_record(board).is_some_and(|role| role.int("draining") == Some(1))
+}
+
+/// What the role `cluster` has told last.
+fn cluster_record(board: &Scoreboard) -> Option<Map> {
+    let mut records = all(board).into_iter();
+    records.find(|record| record.str("role") == Some(CLUSTER))
 }
 
 /// Tells the publisher that minions are to be sent to other masters of the cluster.

@@ -211,6 +211,7 @@ fn an_island(which: impl Fn(&ThreeByThree) -> usize) {
     let here = three.publish(island, &["*", "cmd.run", &line, "--here"]);
     let here = here.expect("it is published");
     three.wait_returned(&[island], &here, &own);
+    assert!(three.is_refused(island));
     assert!(
         majority
             .iter()

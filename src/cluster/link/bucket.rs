@@ -17,7 +17,6 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub(super) struct Bucket {
     store: Store,
     watch: Watch,
-    is_empty: bool,
     /// Whether all that was there has been read.
     is_current: bool,
     /// Whether that was said.
@@ -25,12 +24,7 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// Whether nothing was in it.
-    pub(super) fn is_empty(&self) -> bool {
-        self.is_empty
-    }
-
-    /// Whether the last entry was the last one of those that were there; says so once.
+    /// Whether all that was there has been read, at once if that is nothing; says so once.
     pub(super) fn ends_the_past(&mut self) -> bool {
         self.is_current && !std::mem::replace(&mut self.is_told, true)
     }
@@ -109,9 +103,8 @@ impl Session {
         Ok(Bucket {
             watch: watch.map_err(|e| error_text(&e))?,
             store,
-            is_empty,
             is_current: is_empty,
-            is_told: is_empty,
+            is_told: false,
         })
     }
 }

@@ -380,12 +380,12 @@ impl Session {
         waiting: &mut mpsc::Receiver<Order>,
         was_up: &mut bool,
     ) -> Result<(), String> {
-        let opened = self.open(client).await?;
+        let mut opened = self.open(client).await?;
         if self.tell(LinkEvent::Up(shown(server))).is_err() {
             return Ok(());
         }
         *was_up = true;
-        if opened.is_empty() && self.tell(LinkEvent::AllTold).is_err() {
+        if opened.ends_the_past() && self.tell(LinkEvent::AllTold).is_err() {
             return Ok(());
         }
         let mut bucket = Some(opened);
@@ -414,9 +414,9 @@ impl Session {
                     }
                 }
                 Some(opened) = reopening.next() => match opened {
-                    Ok(opened) => {
+                    Ok(mut opened) => {
                         failures = 0;
-                        if opened.is_empty() && self.tell(LinkEvent::AllTold).is_err() {
+                        if opened.ends_the_past() && self.tell(LinkEvent::AllTold).is_err() {
                             return Ok(());
                         }
                         bucket = Some(opened);

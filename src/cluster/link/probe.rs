@@ -14,15 +14,15 @@ const PATIENCE: Duration = Duration::from_secs(8);
 pub struct Probe {
     /// The server, as it may be shown.
     pub server: String,
-    /// The entries that were asked for, in the same order, as far as they are there; or why it cannot be used.
-    pub entries: Result<Vec<Option<Vec<u8>>>, String>,
+    /// The entry that was asked for, if it is there; or why the server cannot be used.
+    pub entry: Result<Option<Vec<u8>>, String>,
 }
 
-/// Asks each server for entries of the bucket.
+/// Asks each server for an entry of the bucket.
 ///
 /// # Errors
 /// There is no runtime for it.
-pub fn probe(cluster: &ClusterConfig, own: &str, names: &[&str]) -> std::io::Result<Vec<Probe>> {
+pub fn probe(cluster: &ClusterConfig, own: &str, name: &str) -> std::io::Result<Vec<Probe>> {
     let options = LinkOptions::of_cluster(cluster, &format!("halite-{own}-check"));
     let bucket = bucket_name(&cluster.id);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -31,12 +31,12 @@ pub fn probe(cluster: &ClusterConfig, own: &str, names: &[&str]) -> std::io::Res
     let mut out = Vec::new();
     for server in &cluster.servers {
         let address = url(server);
-        let looking = look(&options, &address, &bucket, names);
+        let looking = look(&options, &address, &bucket, name);
         let looking = async { tokio::time::timeout(PATIENCE, looking).await };
-        let entries = runtime.block_on(looking);
+        let entry = runtime.block_on(looking);
         out.push(Probe {
             server: shown(&address),
-            entries: entries.unwrap_or_else(|_| Err("it does not answer".to_owned())),
+            entry: entry.unwrap_or_else(|_| Err("it does not answer".to_owned())),
         });
     }
     // Does not wait for a pending name lookup.
@@ -48,15 +48,15 @@ async fn look(
     options: &LinkOptions,
     server: &str,
     bucket: &str,
-    names: &[&str],
-) -> Result<Vec<Option<Vec<u8>>>, String> {
+    name: &str,
+) -> Result<Option<Vec<u8>>, String> {
     let client = options.connect_options().connect(server).await;
     let jetstream = jetstream::new(client.map_err(|e| error_text(&e))?);
     // A server without JetStream says so here.
     if let Err(e) = jetstream.get_stream(format!("KV_{bucket}")).await {
         let is_absent = |e: &jetstream::Error| e.error_code() == ErrorCode::STREAM_NOT_FOUND;
         return match e.kind() {
-            GetStreamErrorKind::JetStream(e) if is_absent(&e) => Ok(vec![None; names.len()]),
+            GetStreamErrorKind::JetStream(e) if is_absent(&e) => Ok(None),
             GetStreamErrorKind::Request => {
                 Err(format!("{}: does it run with JetStream?", error_text(&e)))
             }
@@ -65,10 +65,6 @@ async fn look(
     }
     let store = jetstream.get_key_value(bucket).await;
     let store = store.map_err(|e| error_text(&e))?;
-    let mut entries = Vec::new();
-    for name in names {
-        let entry = store.get(*name).await.map_err(|e| error_text(&e))?;
-        entries.push(entry.map(|value| value.to_vec()));
-    }
-    Ok(entries)
+    let entry = store.get(name).await.map_err(|e| error_text(&e))?;
+    Ok(entry.map(|value| value.to_vec()))
 }

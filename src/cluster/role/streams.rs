@@ -449,22 +449,23 @@ impl Cluster<'_> {
             }
         }
         let published = jobs.outbox.publications(&mut jobs.inbox)?;
-        for (_, message, _) in published.iter().filter(|(.., is_first)| *is_first) {
-            let message = message.encode();
-            if let Some(early) = &mut jobs.early {
-                tell_early(&self.link, early, &message);
-            }
-            jobs.recent.add(message, Instant::now());
-        }
         let news = match jobs.is_following {
             true => jobs.outbox.next(&mut jobs.inbox)?,
             false => Vec::new(),
         };
-        let published = published
+        let news = news
             .into_iter()
-            .map(|(ticket, message, _)| (ticket, message));
-        for (ticket, message) in published.chain(news) {
-            match teller.seal(&message.encode()) {
+            .map(|(ticket, message)| (ticket, message, false));
+        for (ticket, message, is_new_job) in published.into_iter().chain(news) {
+            let bytes = message.encode();
+            if let Some(early) = jobs.early.as_mut().filter(|_| is_new_job) {
+                tell_early(&self.link, early, &bytes);
+            }
+            let sealed = teller.seal(&bytes);
+            if is_new_job {
+                jobs.recent.add(bytes, Instant::now());
+            }
+            match sealed {
                 Ok(pieces) => {
                     if !self
                         .link

@@ -84,7 +84,9 @@ impl ThreeByThree {
 
     /// Starts another minion of a master, whose key is accepted.
     pub fn start_minion(&self, n: usize, id: &str) -> Minion {
-        let minion = self.at(n, |master| Minion::halite(master, id, ""));
+        let minion = self.at(n, |master| {
+            Minion::halite(master, id, "return_retry_timer: 1")
+        });
         self.wait_state(&[n], id, Some(KeyState::Pending));
         let accepted = keys(&self.masters[n]).change(
             &id.parse().expect("an id"),
