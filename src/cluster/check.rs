@@ -3,7 +3,6 @@
 use crate::link::probe;
 use crate::record::{META, Sealer};
 use halite_config::MasterConfig;
-use halite_crypto::noise::fingerprint;
 use halite_master::master_key;
 use halite_store::local::cluster_secret;
 
@@ -45,10 +44,10 @@ fn faults(config: &MasterConfig, warnings: &mut Vec<String>) -> Option<String> {
     let file = config.master_key();
     let own = file.exists().then(|| master_key(config))?;
     let own = match own {
-        Ok(own) => fingerprint(&own.public().to_pem()),
+        Ok(own) => own,
         Err(e) => return Some(e.message),
     };
-    (own != meta.master_key).then(|| {
+    (!meta.has_key(&own)).then(|| {
         format!(
             "{} is not the key of the masters of {}: without it, this master takes over theirs at its start",
             file.display(),

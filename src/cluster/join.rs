@@ -8,12 +8,10 @@ use crossbeam_channel::Receiver;
 use halite_config::{ClusterConfig, MasterConfig};
 use halite_crypto::noise::fingerprint;
 use halite_crypto::{HashType, PrivateKey, clean_key};
-use halite_master::store_pair;
+use halite_master::{read_key, store_pair};
 use halite_store::local::cluster_secret;
 use halite_sys::exit::ExitError;
-use std::path::Path;
 use std::time::{Duration, Instant};
-use zeroize::Zeroizing;
 
 /// How long a server is looked for, and then the key.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -49,7 +47,12 @@ pub fn run(config: &MasterConfig, cluster: &ClusterConfig) -> Result<(), ExitErr
                      masters first, or copy its key"
                 )));
             }
-            if pinned.is_some_and(|pinned| !is_pinned_file(pinned, &config.own_key())) {
+            let own = read_key(&config.own_key());
+            let is_own = |pinned| {
+                let own = own.as_ref();
+                own.is_ok_and(|own| is_pinned(pinned, &own.public().to_pem()))
+            };
+            if pinned.is_some_and(|pinned| !is_own(pinned)) {
                 return Err(error(format!(
                     "{id} has no master yet, but cluster_pub_fingerprint asks for its key: is cluster_id right, and does one of its masters run?"
                 )));
@@ -104,11 +107,6 @@ enum Found {
     Key(PrivateKey),
 }
 
-/// Whether this is the key of the masters whose bucket is this one.
-pub fn is_key_of(pair: &PrivateKey, meta: &Meta) -> bool {
-    fingerprint(&pair.public().to_pem()) == meta.master_key
-}
-
 /// Whether a public key has this SHA-256, with or without a line feed at its end, as stock's files have it or not.
 fn is_pinned(pinned: &str, public: &str) -> bool {
     let clean = clean_key(public);
@@ -116,13 +114,6 @@ fn is_pinned(pinned: &str, public: &str) -> bool {
     let pinned = pinned.trim().replace(':', "");
     let hashes = texts.map(|text| HashType::Sha256.hex(text.as_bytes()));
     hashes.iter().any(|hash| hash.eq_ignore_ascii_case(&pinned))
-}
-
-/// The same for the key in a file, if there is one.
-fn is_pinned_file(pinned: &str, path: &Path) -> bool {
-    let pem = std::fs::read_to_string(path).map(Zeroizing::new).ok();
-    let key = pem.and_then(|pem| PrivateKey::from_pem(&pem).ok());
-    key.is_some_and(|key| is_pinned(pinned, &key.public().to_pem()))
 }
 
 /// Reads the bucket.
@@ -149,10 +140,8 @@ fn listen(events: &Receiver<LinkEvent>, mut sealer: Sealer) -> Result<Found, Str
             (Some(None), _) => Found::Unreadable,
             (Some(Some(meta)), Some(sealed)) => {
                 sealer.set_mark(&meta.mark);
-                let pem = sealer.open_pair(sealed);
-                let pair = pem.and_then(|pem| PrivateKey::from_pem(&pem).ok());
-                pair.filter(|pair| is_key_of(pair, meta))
-                    .map_or(Found::NoKey, Found::Key)
+                let pair = sealer.open_pair(sealed, meta);
+                pair.map_or(Found::NoKey, Found::Key)
             }
             (Some(Some(_)), None) => Found::NoKey,
         };

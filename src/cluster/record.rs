@@ -4,7 +4,8 @@
 //! bucket are authenticated with it, so that it cannot be put in another place; the number that it contains grows with
 //! each change, so that an earlier one cannot be put back.
 
-use halite_crypto::{ClusterSecret, Gcm};
+use halite_crypto::noise::fingerprint;
+use halite_crypto::{ClusterSecret, Gcm, PrivateKey};
 use halite_store::keys::KeyState;
 use halite_wire::budget::Budget;
 use halite_wire::ids::MinionId;
@@ -107,6 +108,21 @@ pub struct Meta {
     pub master_key: String,
 }
 
+impl Meta {
+    /// Of a new bucket, made by a master with this key.
+    pub fn new(mark: String, key: &PrivateKey) -> Meta {
+        Meta {
+            mark,
+            master_key: fingerprint(&key.public().to_pem()),
+        }
+    }
+
+    /// Whether this is the key of the masters whose bucket it is.
+    pub fn has_key(&self, key: &PrivateKey) -> bool {
+        fingerprint(&key.public().to_pem()) == self.master_key
+    }
+}
+
 /// Seals and opens records.
 pub struct Sealer {
     key: Gcm,
@@ -189,16 +205,16 @@ impl Sealer {
         })
     }
 
-    /// Seals the private key that all masters have, in PEM.
-    pub fn seal_pair(&self, pem: &str) -> Vec<u8> {
-        let plain = Zeroizing::new(pem.as_bytes().to_vec());
-        self.key.seal(&self.place(PAIR), &plain)
+    /// Seals the private key that all masters have.
+    pub fn seal_pair(&self, pair: &PrivateKey) -> Vec<u8> {
+        self.key.seal(&self.place(PAIR), pair.to_pem().as_bytes())
     }
 
-    /// Opens it.
-    pub fn open_pair(&self, sealed: &[u8]) -> Option<Zeroizing<String>> {
-        let plain = self.key.open(&self.place(PAIR), sealed).ok()?;
-        String::from_utf8(plain).ok().map(Zeroizing::new)
+    /// Opens it; `None` if it is not that of the masters of `meta`.
+    pub fn open_pair(&self, sealed: &[u8], meta: &Meta) -> Option<PrivateKey> {
+        let plain = Zeroizing::new(self.key.open(&self.place(PAIR), sealed).ok()?);
+        let pair = PrivateKey::from_pem(std::str::from_utf8(&plain).ok()?).ok()?;
+        meta.has_key(&pair).then_some(pair)
     }
 
     /// Seals what the key of publications is derived from.
@@ -313,18 +329,18 @@ mod tests {
             number: 2,
         };
         assert_eq!(ours.open_lead(&ours.seal_lead(&lead)), Some(lead));
-        let meta = Meta {
-            mark: "m".into(),
-            master_key: "f".into(),
-        };
+        let [key, other] = [(); 2].map(|()| PrivateKey::generate(2048).unwrap());
+        let meta = Meta::new("m".into(), &key);
+        assert!(meta.has_key(&key) && !meta.has_key(&other));
         let sealed_meta = ours.seal_meta(&meta);
-        let pair = ours.seal_pair("a key");
-        assert_eq!(ours.open_pair(&pair).unwrap().as_str(), "a key");
-        assert_eq!(ours.open_pair(&sealed_meta), None);
+        let pair = ours.seal_pair(&key);
+        assert!(ours.open_pair(&pair, &meta).unwrap().to_pem() == key.to_pem());
+        assert!(ours.open_pair(&ours.seal_pair(&other), &meta).is_none());
+        assert!(ours.open_pair(&sealed_meta, &meta).is_none());
         // Of another bucket of the same cluster.
         ours.set_mark("m");
         assert_eq!(ours.open_publication(&sealed), None);
-        assert_eq!(ours.open_pair(&pair), None);
+        assert!(ours.open_pair(&pair, &meta).is_none());
         assert_eq!(ours.open_meta(&sealed_meta), Some(meta));
     }
 

@@ -50,7 +50,11 @@ pub fn master_key(config: &MasterConfig) -> Result<PrivateKey, ExitError> {
     read_key(&config.master_key())
 }
 
-fn read_key(path: &Path) -> Result<PrivateKey, ExitError> {
+/// Reads a private key.
+///
+/// # Errors
+/// The file cannot be read, or is no key.
+pub fn read_key(path: &Path) -> Result<PrivateKey, ExitError> {
     let text = std::fs::read_to_string(path).map(Zeroizing::new);
     let text = text.map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())))?;
     PrivateKey::from_pem(&text).map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())))

@@ -1,17 +1,15 @@
 //! Whether this master takes part: what the bucket is, and whether it is the one that this master knows.
 
 use super::{Cluster, Membership};
-use crate::join::is_key_of;
 use crate::link::LinkEvent;
 use crate::memory::Memory;
 use crate::record::{META, Meta, PAIR, PUBLICATION};
 use crate::sync::{Joins, Put};
-use halite_crypto::noise::fingerprint;
 use halite_crypto::{PrivateKey, random_hex};
+use halite_master::master_key;
 use halite_sys::exit::ExitError;
 use halite_sys::time::unix_now;
 use std::time::{Duration, Instant};
-use zeroize::Zeroizing;
 
 /// How long another entry that says what the bucket is may take to be heard of.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -102,7 +100,7 @@ impl Cluster<'_> {
         let is_there = found.is_some_and(|entry| !entry.value.is_empty());
         let meta = found.and_then(|entry| self.sealer.open_meta(&entry.value));
         let known = Some(self.memory.bucket.clone()).filter(|bucket| !bucket.is_empty());
-        let own_key = self.own_key()?;
+        let own_key = master_key(self.config)?;
         let joins = match (&meta, known) {
             // Before anything is said about the key: what is there may be of a master that began anew by mistake.
             (Some(meta), Some(known)) if meta.mark != known => {
@@ -113,7 +111,7 @@ impl Cluster<'_> {
                     self.id
                 ));
             }
-            (Some(meta), _) if meta.master_key != own_key => {
+            (Some(meta), _) if !meta.has_key(&own_key) => {
                 let file = self.config.master_key();
                 return self.refuse(format!(
                     "{} is not the key of the masters of {}: remove it, and start this master again, so that it takes over theirs; minions that trusted this one alone have to be told (`minion_master.pub`)",
@@ -149,10 +147,7 @@ impl Cluster<'_> {
             }
             (None, None) => {
                 // Only one master can be the first.
-                let meta = Meta {
-                    mark: random_hex(16),
-                    master_key: own_key,
-                };
+                let meta = Meta::new(random_hex(16), &own_key);
                 self.membership = Membership::Founding;
                 let sealed = self.sealer.seal_meta(&meta);
                 self.link.put(META.to_owned(), sealed, revision);
@@ -262,36 +257,25 @@ impl Cluster<'_> {
         self.join()
     }
 
-    /// The fingerprint of the key that minions know this master by.
-    fn own_key(&self) -> Result<String, ExitError> {
-        let key = halite_master::master_key(self.config)?;
-        Ok(fingerprint(&key.public().to_pem()))
-    }
-
-    /// Offers that key if nobody has.
+    /// Offers the key that all masters have if nobody has.
     pub(super) fn offer_missing_pair(&self) {
         if self.membership == Membership::Member && self.pair == 0 {
             self.offer_pair();
         }
     }
 
-    /// Offers the key that all masters have to those who have none.
+    /// Offers that key to those who have none.
     fn offer_pair(&self) {
-        let file = self.config.master_key();
-        let pem = std::fs::read_to_string(&file).map(Zeroizing::new);
-        let pair = pem
-            .as_ref()
-            .ok()
-            .and_then(|pem| PrivateKey::from_pem(pem).ok());
         let meta = self.meta.as_ref().map(|(meta, _)| meta);
-        match pem {
-            Ok(pem) if pair.is_some_and(|pair| meta.is_some_and(|m| is_key_of(&pair, m))) => {
-                let sealed = self.sealer.seal_pair(&pem);
+        let is_right = |key: &PrivateKey| meta.is_some_and(|meta| meta.has_key(key));
+        match master_key(self.config).ok().filter(is_right) {
+            Some(key) => {
+                let sealed = self.sealer.seal_pair(&key);
                 self.link.put(PAIR.to_owned(), sealed, self.pair);
             }
-            _ => log::error!(
+            None => log::error!(
                 "cluster: {} is not the key of the masters of {} any more; new masters do not get it",
-                file.display(),
+                self.config.master_key().display(),
                 self.id
             ),
         }
@@ -303,10 +287,8 @@ impl Cluster<'_> {
             return;
         }
         self.pair = revision;
-        let pem = self.sealer.open_pair(value);
-        let pair = pem.and_then(|pem| PrivateKey::from_pem(&pem).ok());
         let meta = self.meta.as_ref().map(|(meta, _)| meta);
-        if !pair.is_some_and(|pair| meta.is_some_and(|meta| is_key_of(&pair, meta))) {
+        if meta.is_none_or(|meta| self.sealer.open_pair(value, meta).is_none()) {
             self.stranger(PAIR);
             self.offer_pair();
         }
