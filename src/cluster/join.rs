@@ -37,58 +37,56 @@ pub fn run(config: &MasterConfig, cluster: &ClusterConfig) -> Result<(), ExitErr
              key of another master"
         ))
     })?;
-    let pinned = config.cluster_pub_fingerprint.as_deref();
-    let pair = match found {
+    let why = match found {
+        Found::Key(pair) => return take_over(config, id, &pair),
+        Found::Nothing if memory::path(&config.cluster_dir()).exists() => format!(
+            "{file} is not there, and neither is the bucket of {id}, which this master was a member of: start another one of its masters \
+             first, or copy its key"
+        ),
         Found::Nothing => {
-            let member = memory::path(&config.cluster_dir());
-            if member.exists() {
-                return Err(error(format!(
-                    "{file} is not there, and neither is the bucket of {id}, which this master was a member of: start another one of its \
-                     masters first, or copy its key"
-                )));
+            // That of a master alone becomes that of the cluster.
+            let own = read_key(&config.own_key()).map(|own| own.public().to_pem());
+            let is_own = |pin: &str| own.is_ok_and(|own| is_pinned(pin, &own));
+            if config.cluster_pin().is_none_or(is_own) {
+                log::warn!(
+                    "cluster: {id} has no master yet: this one is the first, and makes the key"
+                );
+                return Ok(());
             }
-            let own = read_key(&config.own_key());
-            let is_own = |pinned| {
-                let own = own.as_ref();
-                own.is_ok_and(|own| is_pinned(pinned, &own.public().to_pem()))
-            };
-            if pinned.is_some_and(|pinned| !is_own(pinned)) {
-                return Err(error(format!(
-                    "{id} has no master yet, but cluster_pub_fingerprint asks for its key: is cluster_id right, and does one of its masters run?"
-                )));
-            }
-            log::warn!("cluster: {id} has no master yet: this one is the first, and makes the key");
-            return Ok(());
+            format!(
+                "{id} has no master yet, but cluster_pub_fingerprint asks for its key: is cluster_id right, and does one of its masters run?"
+            )
         }
-        Found::Remains => {
-            return Err(error(format!(
-                "somebody has removed what says what the bucket of {id} is: start one of its masters first"
-            )));
-        }
-        Found::Unreadable => {
-            return Err(error(format!(
-                "what is in the bucket of {id} cannot be read: its masters have another cluster_secret"
-            )));
-        }
+        Found::Remains => format!(
+            "somebody has removed what says what the bucket of {id} is: start one of its masters first"
+        ),
+        Found::Unreadable => format!(
+            "what is in the bucket of {id} cannot be read: its masters have another cluster_secret"
+        ),
         Found::NoKey => {
-            return Err(error(format!(
-                "the masters of {id} do not offer their key: is one of them running?"
-            )));
+            format!("the masters of {id} do not offer their key: is one of them running?")
         }
-        Found::Key(pair) => pair,
     };
+    Err(error(why))
+}
+
+/// Stores the key of the masters of the cluster `id`, unless another one is asked for.
+fn take_over(config: &MasterConfig, id: &str, pair: &PrivateKey) -> Result<(), ExitError> {
     let public = pair.public().to_pem();
-    if let Some(pinned) = pinned
+    if let Some(pinned) = config.cluster_pin()
         && !is_pinned(pinned, &public)
     {
-        return Err(error(format!(
+        let why = format!(
             "the key of the masters of {id} is {}, and not {pinned} (cluster_pub_fingerprint)",
             fingerprint(&public)
-        )));
+        );
+        return Err(ExitError::new(1, why));
     }
-    store_pair(&key, &pair)?;
+    let file = config.master_key();
+    store_pair(&file, pair)?;
     log::warn!(
-        "cluster: {file} is the key of the masters of {id} now: {}",
+        "cluster: {} is the key of the masters of {id} now: {}",
+        file.display(),
         fingerprint(&public)
     );
     Ok(())

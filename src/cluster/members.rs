@@ -1,5 +1,6 @@
 //! Which masters are there. Each tells it to those who hear, again and again; who is silent for some time is away.
 
+use crate::digest;
 use crate::progress::Progress;
 use halite_wire::budget::Budget;
 use halite_wire::msgpack::{self, Profile};
@@ -59,12 +60,9 @@ impl Standing {
     /// When it was told, and what; `None` if it is not that.
     pub fn decode(bytes: &[u8]) -> Option<(u64, Standing)> {
         let map = msgpack::decode_load(bytes, Budget::of(bytes.len())).ok()?;
-        let value = |value: &Value| match value {
-            Value::UInt(number) => Some(*number),
-            other => u64::try_from(other.as_int()?).ok(),
-        };
-        let number = |name: &str| value(map.get(name)?);
-        let read = map.get("read")?.as_array()?.iter().filter_map(value);
+        let number = |name: &str| digest::number(map.get(name)?);
+        let read = map.get("read")?.as_array()?.iter();
+        let read = read.filter_map(digest::number);
         let flag = |name: &str| map.get(name)?.as_bool();
         let standing = Standing {
             version: map.str("version")?.chars().take(40).collect(),

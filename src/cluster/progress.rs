@@ -3,7 +3,6 @@
 //! After a partition a reader of a NATS 2.9 server may stay behind for good, or have read what only a cut-off server had. So each
 //! master tells how far it has read, and what it has of the bucket; one that stays behind, or has something else, reads anew.
 
-use crate::link::StreamKind;
 use std::time::{Duration, Instant};
 
 /// How long a difference must last.
@@ -20,15 +19,6 @@ pub enum Source {
     Jobs,
     /// The stream of data.
     Data,
-}
-
-impl From<StreamKind> for Source {
-    fn from(kind: StreamKind) -> Source {
-        match kind {
-            StreamKind::Jobs => Source::Jobs,
-            StreamKind::Data => Source::Data,
-        }
-    }
 }
 
 /// How far a master has read, and what it has.

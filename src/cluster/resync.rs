@@ -4,7 +4,7 @@
 //! each; the other sends what differs, as much as fits into a letter, and how far that goes. So neither remembers anything
 //! about the other, and a letter that is lost is asked for again.
 
-use crate::digest::fnv;
+use crate::digest::{self, fnv};
 use crate::jobs::record::{JobRecord, records_of, records_value};
 use crate::jobs::records;
 use halite_store::jobs::{JobStore, JobUpdate};
@@ -128,7 +128,7 @@ impl Letter {
     /// Reads a letter to the master `to`; `None` if it is not one.
     pub fn decode(bytes: &[u8], to: &str) -> Option<Letter> {
         let map = msgpack::decode_load(bytes, Budget::of(bytes.len())).ok()?;
-        let number = |name: &str| number(map.get(name)?);
+        let number = |name: &str| digest::number(map.get(name)?);
         let jid = |name: &str| match map.str(name)? {
             "" => Some(None),
             jid => jid.parse().ok().map(Some),
@@ -143,7 +143,7 @@ impl Letter {
                     let [jid, count, content] = value.as_array()? else {
                         return None;
                     };
-                    let (count, content) = (self::number(count)?, self::number(content)?);
+                    let (count, content) = (digest::number(count)?, digest::number(content)?);
                     Some((jid.as_str()?.parse().ok()?, Digest { count, content }))
                 };
                 Some(Letter::Ask(Ask {
@@ -169,13 +169,6 @@ impl Letter {
             })),
             _ => None,
         }
-    }
-}
-
-fn number(value: &Value) -> Option<u64> {
-    match value {
-        Value::UInt(number) => Some(*number),
-        other => u64::try_from(other.as_int()?).ok(),
     }
 }
 

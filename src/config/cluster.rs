@@ -149,6 +149,12 @@ impl MasterConfig {
         })
     }
 
+    /// `cluster_pub_fingerprint`; `None` if any key will do.
+    pub fn cluster_pin(&self) -> Option<&str> {
+        let pin = self.cluster_pub_fingerprint.as_deref();
+        pin.filter(|pin| !pin.is_empty())
+    }
+
     /// Refuses settings with which there can be no cluster; returns warnings.
     pub(super) fn check_cluster(
         &self,
@@ -173,12 +179,13 @@ impl MasterConfig {
             let none = Value::Array(Vec::new());
             return Err(checks.bad("cluster:servers", &none, "at least one NATS server"));
         }
-        let pinned = self.cluster_pub_fingerprint.as_deref().unwrap_or_default();
-        let digits = pinned.chars().filter(|c| *c != ':');
-        let is_hash = digits.clone().count() == 64 && digits.clone().all(|c| c.is_ascii_hexdigit());
-        if !pinned.is_empty() && !is_hash {
+        let is_hash = |pin: &&str| {
+            let digits: Vec<char> = pin.chars().filter(|c| *c != ':').collect();
+            digits.len() == 64 && digits.iter().all(char::is_ascii_hexdigit)
+        };
+        if let Some(pin) = self.cluster_pin().filter(|pin| !is_hash(pin)) {
             let what = "64 hexadecimal digits, in quotes: what `sha256sum master.pub` shows on another master";
-            return Err(checks.bad("cluster_pub_fingerprint", &pinned.into(), what));
+            return Err(checks.bad("cluster_pub_fingerprint", &pin.into(), what));
         }
         if self.order_masters {
             let what = "false: masters of a cluster cannot have masters below them yet";

@@ -1,6 +1,7 @@
 //! The streams in which masters tell each other about jobs and about data of minions.
 
 use super::{LinkEvent, Session};
+use crate::progress::Source;
 use async_nats::jetstream;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::push::{Ordered, OrderedConfig};
@@ -38,6 +39,15 @@ impl StreamKind {
         match self {
             StreamKind::Jobs => ("LOG", "log"),
             StreamKind::Data => ("DATA", "data"),
+        }
+    }
+}
+
+impl From<StreamKind> for Source {
+    fn from(kind: StreamKind) -> Source {
+        match kind {
+            StreamKind::Jobs => Source::Jobs,
+            StreamKind::Data => Source::Data,
         }
     }
 }
