@@ -34,6 +34,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             0 => defaults.queue_bytes,
             octets => octets as usize,
         },
+        once: config.cluster().map(|_| is_return as fn(&str) -> bool),
         ..defaults
     };
     let mut server = BusServer::bind(&config.event_pull(), &config.event_pub(), options)
@@ -43,6 +44,13 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     server.run(Some(stop.descriptor()?.as_fd()))?;
     log::info!("event bus: {:?}", server.counters());
     Ok(())
+}
+
+/// Whether this is the event of a return. In a cluster the same return may come from the minion and from another master.
+fn is_return(tag: &str) -> bool {
+    let job = tag.strip_prefix("salt/job/");
+    job.and_then(|job| job.split_once('/'))
+        .is_some_and(|(_, what)| what.starts_with("ret/"))
 }
 
 /// Most listeners with losses that are listed one by one; the size of a scoreboard slot is limited.
@@ -76,6 +84,7 @@ fn counters(bus: &BusHandle) -> Map {
         "events" => c.events_in, "frames" => c.frames_out, "dropped" => c.dropped,
         "listeners" => c.subscribers, "senders" => c.publishers,
         "bad" => c.bad_frames + c.bad_events + c.oversized, "refused" => c.refused,
+        "repeated" => c.repeated,
         "lossy" => lossy,
     }
 }

@@ -1,26 +1,51 @@
-//! Address of the master, and key pairs of simulated minions.
+//! Addresses of the masters, and key pairs of simulated minions.
 
 use super::options::SwarmArgs;
+use halite_client::swarm::MasterAddress;
 use halite_client::swarm::session::MinionKeys;
 use halite_crypto::PrivateKey;
 use halite_sys::daemon::{make_dir, write_atomic};
+use std::fmt;
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 
-/// Address of the request server; IPv4 is preferred if a name has both.
-pub(super) fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
-    let found = (host, port)
-        .to_socket_addrs()
-        .map_err(|e| io::Error::new(e.kind(), format!("--master {host}: {e}")))?;
-    let mut all: Vec<SocketAddr> = found.collect();
-    // A master listens on IPv4 by default.
-    all.sort_by_key(SocketAddr::is_ipv6);
-    all.into_iter().next().ok_or_else(|| {
-        io::Error::new(
-            io::ErrorKind::NotFound,
-            format!("--master {host}: the name has no address"),
-        )
+/// Where the masters listen.
+///
+/// # Errors
+/// A name has no address, or a port is no number.
+pub(super) fn masters(options: &SwarmArgs) -> io::Result<Vec<MasterAddress>> {
+    let words = options.master.iter();
+    words.map(|word| master(word, options)).collect()
+}
+
+/// `HOST`, `HOST:RET_PORT` or `HOST:RET_PORT:PUBLISH_PORT`, where an IPv6 address with a port is in brackets.
+fn master(word: &str, options: &SwarmArgs) -> io::Result<MasterAddress> {
+    let bad = |why: &dyn fmt::Display| {
+        let kind = io::ErrorKind::InvalidInput;
+        io::Error::new(kind, format!("--master {word}: {why}"))
+    };
+    let (host, ports) = match word.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, ports)) => (host, ports.strip_prefix(':').unwrap_or(ports)),
+        None if word.parse::<Ipv6Addr>().is_ok() => (word, ""),
+        None => word.split_once(':').unwrap_or((word, "")),
+    };
+    let (requests, publish) = ports.split_once(':').unwrap_or((ports, ""));
+    let port = |text: &str| match text {
+        "" => Ok(None),
+        _ => text
+            .parse::<u16>()
+            .map(Some)
+            .map_err(|_| bad(&format!("{text} is no port"))),
+    };
+    let found = (host, port(requests)?.unwrap_or(options.ret_port));
+    let found = found.to_socket_addrs().map_err(|e| bad(&e))?;
+    Ok(MasterAddress {
+        // A master listens on IPv4 by default.
+        requests: found
+            .min_by_key(SocketAddr::is_ipv6)
+            .ok_or_else(|| bad(&"the name has no address"))?,
+        publish_port: port(publish)?.or(options.publish_port),
     })
 }
 
@@ -60,5 +85,38 @@ fn one_key(dir: Option<&Path>, n: usize) -> io::Result<MinionKeys> {
             Ok(MinionKeys::new(key))
         }
         Err(e) => Err(io::Error::new(e.kind(), format!("{}: {e}", path.display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn read(words: &str) -> io::Result<Vec<(String, Option<u16>)>> {
+        let line = ["halite-swarm", "--ret-port", "1", "--master", words];
+        let masters = masters(&SwarmArgs::parse_from(line))?;
+        let text = |m: MasterAddress| (m.requests.to_string(), m.publish_port);
+        Ok(masters.into_iter().map(text).collect())
+    }
+
+    #[test]
+    fn masters_are_hosts_with_ports() {
+        let found = read("127.0.0.1,127.0.0.2:5,127.0.0.3:6:7,::1,[::1]:8:9").unwrap();
+        let wanted = [
+            ("127.0.0.1:1", None),
+            ("127.0.0.2:5", None),
+            ("127.0.0.3:6", Some(7)),
+            ("[::1]:1", None),
+            ("[::1]:8", Some(9)),
+        ];
+        assert_eq!(found, wanted.map(|(text, port)| (text.to_owned(), port)));
+        for wrong in ["127.0.0.1:x", "127.0.0.1:1:x", "127.0.0.1:70000"] {
+            let said = read(wrong).unwrap_err().to_string();
+            assert!(
+                said.contains(wrong) && said.contains("is no port"),
+                "{said}"
+            );
+        }
     }
 }

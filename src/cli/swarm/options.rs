@@ -33,6 +33,8 @@ Examples:
   halite-swarm --master 127.0.0.1 --mode returns --count 100000 --master-pids auto --json
   halite-swarm --minions 10000 --mode restart
       and on the master: systemctl restart halite-master
+  halite-swarm --master m1,m2,m3 --minions 9000 --mode serve --acknowledged returns.txt
+      and on one of the masters, again and again: halite '*' test.ping
 
 Exit status: 0 if everything was answered rightly, 1 if not, 64 for a wrong command line.";
 
@@ -40,11 +42,17 @@ Exit status: 0 if everything was answered rightly, 1 if not, 64 for a wrong comm
 #[derive(Parser, Debug)]
 #[command(name = "halite-swarm", version, after_help = HELP)]
 pub(super) struct SwarmArgs {
-    /// Host of the master, halite or stock
-    #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]
-    pub master: String,
+    /// Host of the master, halite or stock; of several masters as HOST:RET_PORT[:PUBLISH_PORT],... Minions begin at them in turn,
+    /// and go to another one if theirs refuses connections or does not answer
+    #[arg(
+        long,
+        value_name = "HOST,...",
+        default_value = "127.0.0.1",
+        value_delimiter = ','
+    )]
+    pub master: Vec<String>,
 
-    /// Port of the master's request server (its option `ret_port`)
+    /// Port of the master's request server (its option `ret_port`), if --master does not name it
     #[arg(long, value_name = "PORT", default_value_t = 4506)]
     pub ret_port: u16,
 
@@ -154,6 +162,11 @@ pub(super) struct SwarmArgs {
     #[arg(long)]
     pub req: bool,
 
+    /// Write a line `JID ID` for each acknowledged answer or return to this file; each of them must then be in the job cache of
+    /// every master
+    #[arg(long, value_name = "FILE")]
+    pub acknowledged: Option<PathBuf>,
+
     /// Concurrent requests, for sign-ins and for what --count counts
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub concurrency: usize,
@@ -170,7 +183,7 @@ pub(super) struct SwarmArgs {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: usize,
 
-    /// Also measure CPU time of the master's processes: the pid of its main process, or `auto` for
+    /// Also measure CPU time of the (first) master's processes: the pid of its main process, or `auto` for
     /// the owner of the port on this host. Not in mode restart, where processes change
     #[arg(long, value_name = "auto|PID")]
     pub master_pids: Option<String>,

@@ -1,6 +1,6 @@
 //! A run: sign-in first, then the work of the mode.
 
-use super::keys::{keys, resolve};
+use super::keys::{keys, masters};
 use super::meter::{Meter, RunPart};
 use super::options::{Mode, SwarmArgs};
 use super::report::{as_json, as_table};
@@ -37,8 +37,10 @@ pub(super) fn perform(options: &SwarmArgs) -> io::Result<i32> {
     let stop = StopFlag::install()?;
     let settings = settings(options)?;
     // Keep waiting, since the master may be starting; but a wrong port must not look like a slow master.
-    if let Err(e) = TcpStream::connect_timeout(&settings.master, Duration::from_secs(3)) {
-        eprintln!("cannot reach {}: {e}; still trying", settings.master);
+    for master in &settings.masters {
+        if let Err(e) = TcpStream::connect_timeout(&master.requests, Duration::from_secs(3)) {
+            eprintln!("cannot reach {}: {e}; still trying", master.requests);
+        }
     }
     let run = Run {
         options,
@@ -88,14 +90,12 @@ fn tls(options: &SwarmArgs) -> Option<ClientTls> {
 }
 
 fn settings(options: &SwarmArgs) -> io::Result<SwarmOptions> {
-    let mut settings = SwarmOptions::new(
-        resolve(&options.master, options.ret_port)?,
-        options.minions,
-        keys(options)?,
-    );
+    let masters = masters(options)?;
+    let first = masters[0].requests;
+    let mut settings = SwarmOptions::new(first, options.minions, keys(options)?);
+    settings.masters = masters;
     settings.transport = options.transport;
     settings.tls = tls(options);
-    settings.publish_port = options.publish_port;
     settings.prefix.clone_from(&options.prefix);
     settings.subscribe = options.mode != Mode::Signin;
     settings.sign_ins = options.concurrency.max(1);
@@ -104,7 +104,8 @@ fn settings(options: &SwarmArgs) -> io::Result<SwarmOptions> {
     settings.master_jids = options.req;
     settings.record = options.mode == Mode::Jobs;
     settings.come_back = options.mode == Mode::Restart;
-    if settings.come_back {
+    settings.acknowledged.clone_from(&options.acknowledged);
+    if settings.come_back || settings.masters.len() > 1 {
         // A master that starts under load answers slowly; the time limit of the run bounds the wait.
         settings.tries = u32::MAX;
     }
@@ -278,7 +279,7 @@ impl Run<'_> {
         let key = std::fs::read_to_string(&file)
             .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", file.display())))?;
         let timeout = Duration::from_secs(options.timeout.max(1));
-        let master = resolve(&options.master, options.ret_port)?;
+        let master = masters(options)?[0].requests;
         let client = RequesterOptions {
             transport: options.transport,
             tls: tls(options),

@@ -92,6 +92,8 @@ pub(super) enum Outage {
 pub(super) struct Minion {
     pub id: String,
     pub keys: Arc<MinionKeys>,
+    /// Number of its master.
+    pub master: usize,
     pub pinned: Option<Arc<MasterKey>>,
     /// The master's static key, for sign-ins as halite's minions do.
     pub noise: Option<StaticPublic>,
@@ -133,6 +135,7 @@ impl Minion {
         Minion {
             id: options.id(number),
             keys: options.keys[number % options.keys.len()].clone(),
+            master: number % options.masters.len(),
             pinned: None,
             noise: None,
             session: None,

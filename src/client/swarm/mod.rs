@@ -21,8 +21,10 @@ use halite_wire::Transport;
 use session::MinionKeys;
 use shard::Shard;
 use stats::Stats;
-use std::io;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
@@ -30,17 +32,25 @@ use std::time::{Duration, Instant};
 pub use tally::Acknowledged;
 use work::Work;
 
+/// Where a master listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MasterAddress {
+    /// Its request server.
+    pub requests: SocketAddr,
+    /// Port for publications; if `None`, the one in the sign-in reply.
+    pub publish_port: Option<u16>,
+}
+
 /// Parameters of a swarm.
 #[derive(Clone)]
 pub struct SwarmOptions {
-    /// The master's request server.
-    pub master: SocketAddr,
+    /// The masters, at least one. Minions begin at them in turn. One whose master refuses connections, or does not answer in
+    /// time, goes to another one and takes its session and what it had to return with it.
+    pub masters: Vec<MasterAddress>,
     /// Protocol of both ports.
     pub transport: Transport,
     /// TLS, if the ports have it.
     pub tls: Option<ClientTls>,
-    /// Port for publications; if `None`, the one in the sign-in reply.
-    pub publish_port: Option<u16>,
     /// Number of minions.
     pub minions: usize,
     /// Ids are `<prefix>-<number>`.
@@ -59,6 +69,8 @@ pub struct SwarmOptions {
     pub threads: usize,
     /// Whether to record jid and id of every acknowledged return.
     pub record: bool,
+    /// Where to write a line with jid and id of every acknowledged return.
+    pub acknowledged: Option<PathBuf>,
     /// Whether returns ask the master for a jid (`req`) rather than naming a job of their own. A stock master
     /// fails on returns for jobs that it has not published.
     pub master_jids: bool,
@@ -71,10 +83,12 @@ impl SwarmOptions {
     /// Default values for `minions` minions of the master at `master`.
     pub fn new(master: SocketAddr, minions: usize, keys: Vec<MinionKeys>) -> SwarmOptions {
         SwarmOptions {
-            master,
+            masters: vec![MasterAddress {
+                requests: master,
+                publish_port: None,
+            }],
             transport: Transport::ZeroMq,
             tls: None,
-            publish_port: None,
             minions,
             prefix: "sw".into(),
             keys: keys.into_iter().map(Arc::new).collect(),
@@ -84,6 +98,7 @@ impl SwarmOptions {
             tries: 5,
             threads: 1,
             record: false,
+            acknowledged: None,
             master_jids: false,
             come_back: false,
         }
@@ -128,6 +143,7 @@ struct Shared {
     /// Minions that are back.
     back: AtomicUsize,
     record: Mutex<Vec<Acknowledged>>,
+    acknowledged: Option<Mutex<BufWriter<File>>>,
 }
 
 /// A running swarm, stopped when dropped.
@@ -142,12 +158,13 @@ impl Swarm {
     /// Starts the threads; the minions start to sign in at once.
     ///
     /// # Errors
-    /// There are no keys, or the limit of open files is too low and cannot be raised.
+    /// There are no keys or masters, the list of acknowledged returns cannot be written, or the limit of open files is too low
+    /// and cannot be raised.
     pub fn start(options: SwarmOptions) -> io::Result<Swarm> {
-        if options.keys.is_empty() || options.minions == 0 {
+        if options.keys.is_empty() || options.masters.is_empty() || options.minions == 0 {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
-                "a swarm needs minions and at least one key pair",
+                "a swarm needs minions, a master and at least one key pair",
             ));
         }
         let per_minion = if options.subscribe { 2 } else { 1 };
@@ -159,7 +176,13 @@ impl Swarm {
                 options.minions
             )));
         }
-        let shared = Arc::new(Shared::default());
+        let list = options.acknowledged.as_deref().map(File::create);
+        let shared = Arc::new(Shared {
+            acknowledged: list
+                .transpose()?
+                .map(|file| Mutex::new(BufWriter::new(file))),
+            ..Shared::default()
+        });
         let threads = options.threads.clamp(1, options.minions);
         let options = Arc::new(options);
         let mut swarm = Swarm {
@@ -301,6 +324,9 @@ impl Swarm {
                 .join()
                 .map_err(|_| io::Error::other("a thread of the swarm panicked"))?;
             stats.merge(ended?);
+        }
+        if let Some(Ok(mut list)) = self.shared.acknowledged.as_ref().map(Mutex::lock) {
+            list.flush()?;
         }
         Ok(stats)
     }

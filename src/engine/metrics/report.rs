@@ -224,6 +224,7 @@ fn bus(text: &mut Text, r: &Map) {
         ("halite_event_frames_total", Counter, "Events passed to listeners.", "frames"),
         ("halite_events_dropped_total", Counter, "Events lost by slow listeners.", "dropped"),
         ("halite_events_refused_total", Counter, "Events that were invalid or too large.", "bad"),
+        ("halite_events_repeated_total", Counter, "Events of returns not delivered again, in a cluster.", "repeated"),
         ("halite_event_connections_refused_total", Counter, "Connections to the bus turned away at the limit.", "refused"),
         ("halite_event_listeners", Gauge, "Listeners connected to the bus.", "listeners"),
         ("halite_event_senders", Gauge, "Senders connected to the bus.", "senders"),

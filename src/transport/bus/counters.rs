@@ -25,6 +25,8 @@ pub struct BusCounters {
     pub oversized: u64,
     /// Connections refused at the limit.
     pub refused: u64,
+    /// Events that had come before, of those that are delivered once.
+    pub repeated: u64,
 }
 
 /// The live counters. Written by the bus only, read by any thread.
@@ -39,6 +41,7 @@ pub(super) struct Counters {
     pub bad_events: AtomicU64,
     pub oversized: AtomicU64,
     pub refused: AtomicU64,
+    pub repeated: AtomicU64,
     /// Listeners by token.
     pub listeners: Mutex<BTreeMap<u64, Arc<Listener>>>,
 }
@@ -90,6 +93,7 @@ impl Counters {
             bad_events: self.bad_events.load(Relaxed),
             oversized: self.oversized.load(Relaxed),
             refused: self.refused.load(Relaxed),
+            repeated: self.repeated.load(Relaxed),
         }
     }
 }

@@ -8,6 +8,7 @@
 mod counters;
 mod handle;
 mod listen;
+mod repeats;
 mod server;
 mod sink;
 mod source;
@@ -43,6 +44,8 @@ pub struct BusOptions {
     pub backlog: i32,
     /// Limit on senders and listeners together; more are refused.
     pub max_connections: usize,
+    /// Whether of the events with this tag only the first one is delivered. The last 65536 such tags are remembered.
+    pub once: Option<fn(&str) -> bool>,
 }
 
 impl Default for BusOptions {
@@ -58,6 +61,7 @@ impl Default for BusOptions {
             pull_mode: 0o600,
             backlog: 1024,
             max_connections: 4096,
+            once: None,
         }
     }
 }

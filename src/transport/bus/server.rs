@@ -4,6 +4,7 @@ use super::BusOptions;
 use super::counters::{BusCounters, Counters, add};
 use super::handle::{BusHandle, Signals};
 use super::listen::{self, BindError};
+use super::repeats::Repeats;
 use super::sink::{Context, Sink};
 use super::source::{Defect, Source, Turn, check};
 use crate::acceptor::Acceptor;
@@ -52,6 +53,7 @@ pub struct BusServer {
     sender: Sender<Vec<u8>>,
     signals: Arc<Signals>,
     tap: Option<Tap>,
+    repeats: Repeats,
     chunk: Box<[u8]>,
     /// Until when senders wait for a listener that is behind.
     held_until: Option<Instant>,
@@ -112,6 +114,7 @@ impl BusServer {
                 stop: AtomicBool::new(false),
             }),
             tap: None,
+            repeats: Repeats::default(),
             chunk: vec![0; CHUNK].into_boxed_slice(),
             held_until: None,
             finishing: false,
@@ -345,10 +348,14 @@ impl BusServer {
         let cx = &self.cx;
         let sinks = &mut self.sinks;
         let tap = &mut self.tap;
+        let repeats = &mut self.repeats;
         let mut gone = Vec::new();
         let mut defect = None;
         let turn = source.drain(|body| match check(body, cx.options.max_event_size) {
-            Ok(()) => {
+            Ok(tag) if cx.options.once.is_some_and(|once| once(tag)) && repeats.has(tag) => {
+                add(&cx.counters.repeated, 1);
+            }
+            Ok(_) => {
                 if let Some(tap) = tap {
                     tap(body);
                 }

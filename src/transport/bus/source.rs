@@ -85,9 +85,9 @@ impl fmt::Display for Defect {
     }
 }
 
-/// Checks that listeners can read this body: a stock listener stops at anything else.
-pub(super) fn check(body: &[u8], max_event_size: usize) -> Result<(), Defect> {
-    let (_, data) = split_body(body).map_err(|_| Defect::Malformed)?;
+/// Checks that listeners can read this body: a stock listener stops at anything else. Returns the tag.
+pub(super) fn check(body: &[u8], max_event_size: usize) -> Result<&str, Defect> {
+    let (tag, data) = split_body(body).map_err(|_| Defect::Malformed)?;
     if data.len() > max_event_size {
         return Err(Defect::TooLarge);
     }
@@ -95,7 +95,7 @@ pub(super) fn check(body: &[u8], max_event_size: usize) -> Result<(), Defect> {
     if reader.skip().is_err() || !reader.rest().is_empty() {
         return Err(Defect::Malformed);
     }
-    Ok(())
+    Ok(tag)
 }
 
 #[cfg(test)]
@@ -117,7 +117,7 @@ mod tests {
             (&large, Err(Defect::TooLarge)),
         ];
         for (body, want) in cases {
-            assert_eq!(check(body, 300), want, "{body:x?}");
+            assert_eq!(check(body, 300).map(drop), want, "{body:x?}");
         }
     }
 }

@@ -136,6 +136,9 @@ impl Master {
 
     /// Ends all its processes with SIGKILL.
     pub fn kill(&mut self) {
+        if self.process.is_some() {
+            self.signal_all(Signal::SIGKILL);
+        }
         if let Some(mut process) = self.process.take() {
             process.signal(Signal::SIGKILL);
             process.stop();

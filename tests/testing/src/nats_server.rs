@@ -140,6 +140,15 @@ impl NatsServer {
         format!("{}:{}", self.host, self.port)
     }
 
+    /// Its process id.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn id(&self) -> u32 {
+        let process = self.process.as_ref().expect("it runs");
+        u32::try_from(process.id()).expect("process ids are positive")
+    }
+
     /// Whether it was started, and not killed since.
     pub fn is_running(&self) -> bool {
         self.process.is_some()

@@ -39,6 +39,12 @@ impl ThreeByThree {
         Some(ThreeByThree::with(servers, None, more))
     }
 
+    /// That many masters and three servers on this host, without minions.
+    pub fn start_masters(masters: usize, more: &str) -> Option<ThreeByThree> {
+        let servers = NatsServer::cluster([Ipv4Addr::LOCALHOST; 3])?;
+        Some(ThreeByThree::masters(servers, None, masters, more))
+    }
+
     /// The same, with each master, its minion and a server on a host of their own.
     pub fn start_on_hosts(more: &str) -> Option<ThreeByThree> {
         let servers = NatsServer::cluster([0, 1, 2].map(network::address))?;
@@ -47,6 +53,22 @@ impl ThreeByThree {
     }
 
     fn with(servers: [NatsServer; 3], network: Option<Network>, more: &str) -> ThreeByThree {
+        let more = format!("log_granular_levels: {{halite.cluster: debug}}\n{more}");
+        let mut three = ThreeByThree::masters(servers, network, 3, &more);
+        for n in 0..3 {
+            let minion = three.start_minion(n, &format!("m{n}"));
+            three.minions.push(minion);
+        }
+        (0..3).for_each(|n| three.wait_answers(n, &["m0", "m1", "m2"]));
+        three
+    }
+
+    fn masters(
+        servers: [NatsServer; 3],
+        network: Option<Network>,
+        masters: usize,
+        more: &str,
+    ) -> ThreeByThree {
         let mut three = ThreeByThree {
             minions: Vec::new(),
             masters: Vec::new(),
@@ -58,16 +80,11 @@ impl ThreeByThree {
             three.start_server(n);
         }
         three.wait_leaders();
-        for n in 0..3 {
+        for n in 0..masters {
             let master = three.start_master(n, more);
             three.masters.push(master);
             wait_until("it is a member", || is_member(&three.masters[n]));
         }
-        for n in 0..3 {
-            let minion = three.start_minion(n, &format!("m{n}"));
-            three.minions.push(minion);
-        }
-        (0..3).for_each(|n| three.wait_answers(n, &["m0", "m1", "m2"]));
         three
     }
 
@@ -75,8 +92,7 @@ impl ThreeByThree {
         // Each prefers the server of its own host.
         let servers = [0, 1, 2].map(|m| self.servers[(n + m) % 3].address());
         let lines = format!(
-            "id: master{n}\n{LINES}cluster: {{servers: ['{}'], replicas: 3}}\ngather_job_timeout: 1\n\
-             log_granular_levels: {{halite.cluster: debug}}\n{more}",
+            "id: master{n}\n{LINES}cluster: {{servers: ['{}'], replicas: 3}}\ngather_job_timeout: 1\n{more}",
             servers.join("', '")
         );
         on(&self.network, n, || Master::halite(&lines))
@@ -227,7 +243,7 @@ impl ThreeByThree {
     }
 
     /// What a master has in its job cache: of each job, who was to return, and who has.
-    fn job_cache(&self, n: usize) -> BTreeMap<Jid, (Vec<String>, Vec<String>)> {
+    pub fn job_cache(&self, n: usize) -> BTreeMap<Jid, (Vec<String>, Vec<String>)> {
         let store = jobs(&self.masters[n]);
         let all = store.list().expect("jobs can be listed");
         let whole = |jid: Jid| {

@@ -9,7 +9,7 @@ use super::answer::grains;
 use super::minion::{InFlight, Minion};
 use super::session::Load;
 use super::stats::Stats;
-use super::{Shared, SwarmOptions};
+use super::{MasterAddress, Shared, SwarmOptions};
 use halite_transport::client::{Connection, Server};
 use halite_transport::sockets::KeepAlive;
 use halite_transport::zmtp::{Event, SocketType};
@@ -181,10 +181,12 @@ impl Shard {
             self.minions[n].sub = None;
             self.minions[n].subscribed = false;
             self.count_ready(n);
+            self.move_if_refused(n);
             self.pause(n);
             return;
         }
         self.minions[n].req = None;
+        self.move_if_refused(n);
         match self.minions[n].task.take() {
             // The request was not refused: this does not count as an attempt.
             Some(InFlight::Request(item, _)) => {
@@ -197,6 +199,35 @@ impl Shard {
                 self.repeat(n);
             }
         }
+    }
+
+    fn master_of(&self, n: usize) -> MasterAddress {
+        self.options.masters[self.minions[n].master]
+    }
+
+    /// One lost connection may be that of a role which comes back at once; the next refusal is that of a master that is gone.
+    fn move_if_refused(&mut self, n: usize) {
+        if self.minions[n].refused > 1 {
+            self.move_on(n);
+        }
+    }
+
+    /// Minion `n` goes to another master, if there are several: its session is valid there.
+    fn move_on(&mut self, n: usize) {
+        let count = self.options.masters.len();
+        if count == 1 {
+            return;
+        }
+        self.publisher_lost(n);
+        let minion = &mut self.minions[n];
+        // Not all to the same one.
+        minion.master = (minion.master + 1 + n / count % (count - 1)) % count;
+        minion.refused = 0;
+        minion.req = None;
+        minion.sub = None;
+        minion.subscribed = false;
+        self.count_ready(n);
+        self.stats.note("moves to another master");
     }
 
     fn pause(&mut self, n: usize) {
@@ -215,6 +246,7 @@ impl Shard {
             {
                 self.stats.note("time-outs");
                 self.minions[n].req = None;
+                self.move_on(n);
                 self.repeat(n);
             }
             if self.minions[n].pause.is_some_and(|p| p <= now) {
@@ -240,7 +272,7 @@ impl Shard {
     fn send(&mut self, n: usize, request: &[u8]) {
         self.minions[n].sent = Instant::now();
         if self.minions[n].req.is_none() {
-            match self.connect(n, SocketType::Req, self.options.master) {
+            match self.connect(n, SocketType::Req, self.master_of(n).requests) {
                 Ok(connection) => self.minions[n].req = Some(connection),
                 Err(e) => return self.connection_lost(n, SocketType::Req, &e),
             }
@@ -279,13 +311,11 @@ impl Shard {
         let Some(session) = &self.minions[n].session else {
             return;
         };
-        let port = self.options.publish_port.unwrap_or(session.publish_port);
+        let master = self.master_of(n);
+        let port = master.publish_port.unwrap_or(session.publish_port);
+        let address = SocketAddr::new(master.requests.ip(), port);
         self.minions[n].pongs = 0;
-        match self.connect(
-            n,
-            SocketType::Sub,
-            SocketAddr::new(self.options.master.ip(), port),
-        ) {
+        match self.connect(n, SocketType::Sub, address) {
             Ok(connection) => self.minions[n].sub = Some(connection),
             Err(e) => self.connection_lost(n, SocketType::Sub, &e),
         }

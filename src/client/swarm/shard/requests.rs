@@ -7,6 +7,7 @@ use super::super::work::files::{Fetch, FetchMode};
 use super::super::{Acknowledged, stats::Op};
 use super::Shard;
 use halite_wire::{Map, Value};
+use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -203,6 +204,14 @@ impl Shard {
             }
             _ => None,
         };
+        if let (Some(list), Some(jid)) = (&self.shared.acknowledged, &jid) {
+            let id = &self.minions[n].id;
+            let written = list.lock().map(|mut list| writeln!(list, "{jid} {id}"));
+            if let Ok(Err(e)) = written {
+                self.stats
+                    .error(format!("the list of acknowledged returns: {e}"));
+            }
+        }
         if self.options.record
             && let Some(jid) = jid
             && let Ok(mut record) = self.shared.record.lock()
