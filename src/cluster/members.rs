@@ -61,8 +61,8 @@ impl Standing {
     pub fn decode(bytes: &[u8]) -> Option<(u64, Standing)> {
         let map = msgpack::decode_load(bytes, Budget::of(bytes.len())).ok()?;
         let number = |name: &str| digest::number(map.get(name)?);
-        let read = map.get("read")?.as_array()?.iter();
-        let read = read.filter_map(digest::number);
+        let read = map.get("read").and_then(Value::as_array);
+        let read = read.into_iter().flatten().filter_map(digest::number);
         let flag = |name: &str| map.get(name)?.as_bool();
         let standing = Standing {
             version: map.str("version")?.chars().take(40).collect(),
@@ -72,10 +72,11 @@ impl Standing {
             is_stopping: flag("stopping")?,
             connections: number("connections")?,
             waiting: number("waiting")?,
-            connects: number("connects")?,
+            // Masters of earlier versions do not tell these; then there is nothing to compare.
+            connects: number("connects").unwrap_or_default(),
             progress: Progress {
-                read: read.collect::<Vec<u64>>().try_into().ok()?,
-                content: number("content")?,
+                read: read.collect::<Vec<u64>>().try_into().unwrap_or_default(),
+                content: number("content").unwrap_or_default(),
             },
         };
         Some((number("at")?, standing))
@@ -320,5 +321,18 @@ mod tests {
         }
         assert_eq!(members.known.len(), MOST);
         assert_eq!(Standing::decode(b"garbage"), None);
+        // Of the first version: nothing that came later.
+        let first = halite_wire::map! {
+            "at" => 7, "version" => "1", "since" => 5, "leader" => false, "draining" => false,
+            "stopping" => false, "connections" => 2, "waiting" => 0,
+        };
+        let first = Standing::decode(&msgpack::encode_map(&first, Profile::Local));
+        let wanted = Standing {
+            version: "1".into(),
+            since: 5,
+            connections: 2,
+            ..Standing::default()
+        };
+        assert_eq!(first, Some((7, wanted)));
     }
 }

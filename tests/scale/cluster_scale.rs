@@ -322,7 +322,7 @@ fn whatever_is_killed_no_acknowledged_return_is_lost() {
 #[test]
 fn the_price_of_a_return() {
     let minions = minions().min(EACH);
-    let count = (minions * 10).to_string();
+    let count = (minions * 20).to_string();
     for masters in 0..=3 {
         let dir = short_dir();
         let mut three = None;
@@ -344,43 +344,54 @@ fn the_price_of_a_return() {
             .iter()
             .map(|master| master.id().unsigned_abs())
             .collect();
-        let spent = |pids: &[u32]| -> f64 {
-            let cpu = pids.iter().map(|pid| procs::cpu(*pid).expect("it runs"));
-            cpu.sum::<Duration>().as_secs_f64() * 1e3
-        };
-        let number = minions.to_string();
-        let signed_in = ["--mode", "signin", "--minions", &number, "--keys"];
         let keys = dir.path().join("keys");
-        let keys = keys.to_str().expect("a path in text");
-        run(Swarm::start(
-            dir.path(),
-            all,
-            "sw",
-            &[&signed_in[..], &[keys]].concat(),
-        ));
-        let (masters_before, servers_before) = (spent(&mains), spent(&servers));
-        let words = [
-            "--mode",
-            "returns",
-            "--minions",
-            &number,
-            "--count",
-            &count,
-            "--keys",
-            keys,
-        ];
-        let said = run(Swarm::start(dir.path(), all, "sw", &words));
+        let start = |words: &str| {
+            let line = format!("{words} --minions {minions} --keys {}", keys.display());
+            let words: Vec<&str> = line.split(' ').collect();
+            run(Swarm::start(dir.path(), all, "sw", &words))
+        };
+        start("--mode signin");
+        let before = [spent(&mains), spent(&servers)];
+        let said = start(&format!("--mode returns --count {count} --concurrency 256"));
         let returns: f64 = count.parse().expect("a number");
-        let each = |now: f64, before: f64| (now - before) / returns;
+        let memory = |pids: &[u32]| pids.iter().map(|pid| memory(*pid)).collect::<Vec<_>>();
         eprintln!(
-            "{masters} masters in a cluster, {minions} minions: {:.4} ms of the masters and {:.4} ms of the servers for a return \
-             (with its share of a sign-in); memory of the masters {:?} MiB, of the servers {:?} MiB\n{said}",
-            each(spent(&mains), masters_before),
-            each(spent(&servers), servers_before),
-            mains.iter().map(|pid| memory(*pid)).collect::<Vec<_>>(),
-            servers.iter().map(|pid| memory(*pid)).collect::<Vec<_>>(),
+            "{masters} masters in a cluster, {minions} minions; memory of the masters {:?} MiB, of the servers {:?} MiB; \
+             CPU ms for a return (with its share of a sign-in):",
+            memory(&mains),
+            memory(&servers),
         );
+        let (mut all, [masters_before, servers_before]) = (0.0, before);
+        for (now, before) in [
+            (spent(&mains), masters_before),
+            (spent(&servers), servers_before),
+        ] {
+            for (role, cpu) in now {
+                let cpu = (cpu - before.get(&role).copied().unwrap_or(0.0)) / returns;
+                all += cpu;
+                if cpu >= 0.0005 {
+                    eprintln!("  {role:<40} {cpu:.4}");
+                }
+            }
+        }
+        eprintln!("  {:<40} {all:.4}\n{said}", "all");
     }
+}
+
+/// CPU time in ms of these processes and their children, by role.
+fn spent(pids: &[u32]) -> BTreeMap<String, f64> {
+    let mut out = BTreeMap::new();
+    for pid in pids {
+        for one in procs::family(*pid).expect("processes can be listed") {
+            let role = one
+                .title
+                .rsplit_once(" info ")
+                .map_or("server", |(_, role)| role);
+            let role = role.trim_end_matches(|c: char| c == '-' || c.is_ascii_digit());
+            *out.entry(role.to_owned()).or_default() += one.cpu.as_secs_f64() * 1e3;
+        }
+    }
+    out
 }
 
 /// Waits for its end, which must be a success; what it has printed.
