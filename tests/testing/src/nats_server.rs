@@ -17,6 +17,7 @@ pub struct NatsServer {
     host: Ipv4Addr,
     /// Its port; the same after a restart.
     pub port: u16,
+    /// Port of its monitoring pages; 0 if a file says all ports.
     monitor: u16,
     arguments: Vec<String>,
     program: PathBuf,
@@ -39,6 +40,21 @@ impl NatsServer {
             dir: short_dir(),
         };
         held.release();
+        server.restart();
+        Some(server)
+    }
+
+    /// Starts a server with a configuration file, which says that it listens on this port of this host.
+    pub fn start_configured(file: &Path, port: u16) -> Option<NatsServer> {
+        let mut server = NatsServer {
+            host: Ipv4Addr::LOCALHOST,
+            port,
+            monitor: 0,
+            arguments: vec!["-c".to_owned(), file.display().to_string()],
+            program: program()?,
+            process: None,
+            dir: short_dir(),
+        };
         server.restart();
         Some(server)
     }
@@ -88,11 +104,12 @@ impl NatsServer {
     /// Starts it again, after [`NatsServer::kill`].
     pub fn restart(&mut self) {
         let mut command = Command::new(&self.program);
-        command
-            .args(["-a", &self.host.to_string(), "-p", &self.port.to_string()])
-            .args(["-m", &self.monitor.to_string()])
-            .args(&self.arguments)
-            .current_dir(self.dir.path());
+        if self.monitor != 0 {
+            command
+                .args(["-a", &self.host.to_string(), "-p", &self.port.to_string()])
+                .args(["-m", &self.monitor.to_string()]);
+        }
+        command.args(&self.arguments).current_dir(self.dir.path());
         let log = self.dir.path().join("log");
         let mut process = Process::start("nats-server", &mut command, &log);
         wait_until("nats-server greets", || {
