@@ -17,6 +17,9 @@ const PAUSE: Duration = Duration::from_millis(250);
 pub(super) struct Bucket {
     store: Store,
     watch: Watch,
+    /// The newest revision when it was opened, as the leader of the stream says. The library asks how many entries are pending
+    /// instead, which servers of 2.9 can say wrongly for minutes after an election.
+    newest: u64,
     /// Whether all that was there has been read.
     is_current: bool,
     /// Whether that was said.
@@ -40,7 +43,7 @@ impl Bucket {
             Some(Err(e)) => return Err(error_text(&e)),
             None => return Err("its watch has ended".to_owned()),
         };
-        self.is_current |= entry.seen_current;
+        self.is_current |= entry.revision >= self.newest;
         Ok(Entry {
             name: entry.key,
             // No master removes entries: what someone has removed has the value of nobody.
@@ -96,13 +99,14 @@ impl Session {
                 )
             })?;
         let info = stream.info().await.map_err(|e| error_text(&e))?;
-        let is_empty = info.state.messages == 0;
+        let (newest, is_empty) = (info.state.last_sequence, info.state.messages == 0);
         let store = jetstream.get_key_value(&self.bucket).await;
         let store = store.map_err(|e| error_text(&e))?;
         let watch = store.watch_with_history(">").await;
         Ok(Bucket {
             watch: watch.map_err(|e| error_text(&e))?,
             store,
+            newest,
             is_current: is_empty,
             is_told: false,
         })
