@@ -9,6 +9,8 @@ pub mod ids;
 mod incomplete;
 pub mod json;
 pub mod msgpack;
+pub mod network;
+pub mod proxy;
 pub mod pyjson;
 pub mod pylines;
 pub mod pyrandom;
