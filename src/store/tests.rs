@@ -293,3 +293,13 @@ fn grains_are_limited() {
         assert_eq!(*cache.get(&a).unwrap().grains, small);
     });
 }
+
+#[test]
+fn minions_at_other_masters_are_kept() {
+    each(|stores| {
+        let connected = [(id("a"), "10.0.0.1".parse().unwrap())].into();
+        stores.elsewhere.put(&connected).unwrap();
+        stores.elsewhere.keep().unwrap();
+        assert_eq!(stores.elsewhere.get(), connected);
+    });
+}

@@ -10,6 +10,7 @@ mod cluster;
 mod cluster_failures;
 mod cluster_join;
 mod cluster_members;
+mod cluster_presence;
 mod collective_brokers;
 mod command_line;
 mod cve;

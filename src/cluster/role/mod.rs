@@ -14,8 +14,10 @@
 //! data of NATS is lost, no master fills the new bucket by itself, since a deleted key could come back: the log says what
 //! to do.
 
+mod leading;
 mod membership;
 mod peers;
+mod presence;
 mod publication;
 mod streams;
 
@@ -39,6 +41,7 @@ use halite_master::score::Score;
 use halite_store::Stores;
 use halite_store::keys::{KeyState, event_act};
 use halite_store::local::{self, cluster_secret};
+use halite_store::presence::Addresses;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_sys::exit::ExitError;
 use halite_sys::log_limiter::LogLimiter;
@@ -69,6 +72,8 @@ enum Input {
     Link(LinkEvent),
     /// About jobs of this master.
     News(News),
+    /// The minions that are connected to this master.
+    Here(Addresses),
 }
 
 /// Runs the role until it is stopped.
@@ -87,6 +92,9 @@ pub fn run(
     let news = sender.clone();
     let about_jobs = move |event| news.send(Input::News(event)).map_err(|_| ());
     feed::start(config, stop, about_jobs)?;
+    let here = sender.clone();
+    let connected = move |minions| here.send(Input::Here(minions)).map_err(|_| ());
+    presence::watch(config, stop, connected)?;
     let from_link = move |event| sender.send(Input::Link(event)).map_err(|_| ());
     let mut role = Cluster::new(
         config,
@@ -132,6 +140,7 @@ struct Cluster<'a> {
     sync: KeySync,
     streams: streams::Streams,
     peers: peers::Peers,
+    connected: presence::Connected,
     /// The name of this start.
     origin: String,
     lease: Lease,
@@ -206,6 +215,7 @@ impl<'a> Cluster<'a> {
             files,
             streams: streams::Streams::new(config, &stores)?,
             peers: peers::Peers::new(cluster, &config.id, unix_now()),
+            connected: presence::Connected::new(&config.id),
             origin: new_origin(&config.id),
             lease: Lease::new(format!("{} {}", config.id, random_hex(8))),
             stores,
@@ -251,6 +261,7 @@ impl<'a> Cluster<'a> {
             "apart" => u64::from(self.membership == Membership::Refused),
             "draining" => u64::from(self.peers.is_draining),
             "fetched" => self.peers.resync.fetched, "comparing" => u64::from(self.peers.resync.wanted.is_some()),
+            "minions_elsewhere" => self.connected.lists.count_elsewhere() as u64,
             "members" => self.member_records(),
         }
     }
@@ -262,6 +273,7 @@ impl<'a> Cluster<'a> {
                 match input {
                     Input::Link(event) => self.hear(event)?,
                     Input::News(news) => self.news(news),
+                    Input::Here(minions) => self.connected_here(minions),
                 }
             }
         }
@@ -269,6 +281,7 @@ impl<'a> Cluster<'a> {
         self.acknowledge();
         self.settle_founding()?;
         self.tend_peers()?;
+        self.tend_presence()?;
         self.lead();
         self.tell_of_leading();
         if self.looked.is_none_or(|at| at.elapsed() >= WATCH) {
@@ -392,6 +405,7 @@ impl<'a> Cluster<'a> {
                 Channel::Jobs => self.heard_job(&origin, &bytes)?,
                 Channel::Events => self.heard(&origin, &bytes),
                 Channel::Members => self.heard_member(&origin, &bytes),
+                Channel::Presence => self.heard_presence(&origin, &bytes),
                 Channel::Letters => self.heard_letter(&origin, &bytes)?,
             },
             LinkEvent::Appended(kind, ticket, is_told) => {
@@ -535,32 +549,11 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
-    /// Makes room for another leader.
-    fn resign(&mut self) {
-        let resigns = self.lease.resign(Instant::now());
-        if let Some((lead, revision)) = resigns.filter(|_| self.membership == Membership::Member) {
-            let sealed = self.sealer.seal_lead(&lead);
-            self.link.put(LEAD.to_owned(), sealed, revision);
-        }
-    }
-
     /// This process ends.
     fn leave(&mut self) {
         self.resign();
+        self.tell_no_presence();
         self.tell_standing(true);
-    }
-
-    /// Becomes the leader if nobody is, or stays it.
-    fn lead(&mut self) {
-        if self.membership != Membership::Member || self.streams.is_pausing() {
-            return;
-        }
-        if let Some((lead, revision)) = self.lease.due(Instant::now()) {
-            let sealed = self.sealer.seal_lead(&lead);
-            if !self.link.put(LEAD.to_owned(), sealed, revision) {
-                self.lease.ended(Put::Unknown);
-            }
-        }
     }
 
     fn put_ended(&mut self, name: &str, how: Put) -> Result<(), ExitError> {
