@@ -313,10 +313,9 @@ impl Presence {
     }
 
     /// The ids of the minions that are connected to any master.
-    pub fn all(&self) -> BTreeSet<String> {
+    pub fn all(&self) -> BTreeSet<MinionId> {
         let elsewhere = self.peers.values().flat_map(|peer| peer.connected.keys());
-        let all = self.here.keys().chain(elsewhere);
-        all.map(ToString::to_string).collect()
+        self.here.keys().chain(elsewhere).cloned().collect()
     }
 
     /// How many minions are connected to other masters.

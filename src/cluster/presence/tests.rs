@@ -42,7 +42,7 @@ fn changes_are_told_at_once_and_a_gap_is_filled() {
     assert!(two.take_change());
     assert_eq!(two.elsewhere(), addresses(&[2, 3]));
     two.here(addresses(&[3, 4]));
-    assert_eq!(two.all(), ["m2", "m3", "m4"].map(str::to_owned).into());
+    assert_eq!(two.all(), [2, 3, 4].map(id).into());
     // Nothing new: that is told now and then.
     assert_eq!(due(&mut one, start + EVERY / 2), None);
     let still = due(&mut one, start + EVERY).unwrap();
@@ -204,7 +204,7 @@ fn all_know_all_in_the_end() {
             .flatten()
             .map(|(id, at)| (id.clone(), *at))
             .collect();
-        let ids: BTreeSet<String> = all.keys().map(ToString::to_string).collect();
+        let ids: BTreeSet<MinionId> = all.keys().cloned().collect();
         for master in &masters {
             assert_eq!(master.all(), ids, "seed {seed}");
         }

@@ -33,7 +33,9 @@ impl Cluster<'_> {
         let leads = self.lease.is_leader(Instant::now());
         if std::mem::replace(&mut self.said_leader, leads) != leads {
             let what = if leads { "leads" } else { "leads no more" };
-            log::info!("cluster: this master {what}: the leader runs the schedule");
+            log::info!(
+                "cluster: this master {what}: the leader does what must happen once for all masters"
+            );
         }
     }
 }

@@ -284,6 +284,7 @@ impl<'a> Cluster<'a> {
         self.tend_presence()?;
         self.lead();
         self.tell_of_leading();
+        self.fire_presence();
         if self.looked.is_none_or(|at| at.elapsed() >= WATCH) {
             self.looked = Some(Instant::now());
             for (id, keys) in self.files.changes()? {

@@ -6,12 +6,14 @@ use crate::pieces::Voice;
 use crate::presence::{Notice, Presence};
 use halite_config::MasterConfig;
 use halite_crypto::ClusterSecret;
+use halite_master::presence_events::{PRESENT, PresenceEvents};
 use halite_store::Stores;
 use halite_store::gateways::REFRESH;
 use halite_store::presence::{Addresses, ConnectedHere};
 use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::unix_now;
+use halite_wire::Map;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -28,6 +30,9 @@ const NAP: Duration = Duration::from_millis(250);
 pub(super) struct Connected {
     pub(super) lists: Presence,
     voice: Option<Voice>,
+    /// What was told on the buses, and when this master has last looked whether it is to tell that.
+    events: PresenceEvents,
+    looped: Option<Instant>,
     /// When the list of minions at other masters was last written or kept.
     kept: Option<Instant>,
     /// Whether the log has said that there are too many minions.
@@ -39,6 +44,8 @@ impl Connected {
         Connected {
             lists: Presence::new(own, unix_now()),
             voice: None,
+            events: PresenceEvents::default(),
+            looped: None,
             kept: None,
             said_left_out: false,
         }
@@ -118,6 +125,30 @@ impl Cluster<'_> {
             self.connected.kept = Some(now);
         }
         Ok(())
+    }
+
+    /// `presence_events`: the leader tells for all, every `loop_interval`.
+    pub(super) fn fire_presence(&mut self) {
+        let interval = Duration::from_secs(self.config.loop_interval.max(1));
+        let is_due = self
+            .connected
+            .looped
+            .is_none_or(|at| at.elapsed() >= interval);
+        if !self.config.presence_events || !is_due {
+            return;
+        }
+        self.connected.looped = Some(Instant::now());
+        if self.lease.is_leader(Instant::now()) {
+            let present = self.connected.lists.all();
+            self.bus.fire_all(self.connected.events.next(present));
+        }
+    }
+
+    /// Another master has told this event.
+    pub(super) fn heard_event(&mut self, tag: &str, data: &Map) {
+        if tag == PRESENT {
+            self.connected.events.told(data);
+        }
     }
 
     /// This process ends: the others are not to wait until it is silent.
