@@ -499,6 +499,7 @@ impl GatewayStores for MemoryGateways {
 #[derive(Default)]
 struct MemoryGateway {
     records: Table<MinionId, String>,
+    aliases: Table<MinionId, String>,
     connected: Mutex<BTreeMap<MinionId, IpAddr>>,
 }
 
@@ -517,6 +518,15 @@ impl GatewayStore for MemoryGateway {
 
     fn put(&self, id: &MinionId, fingerprint: &str) -> io::Result<()> {
         self.records.put(id.clone(), fingerprint.to_owned());
+        Ok(())
+    }
+
+    fn alias(&self, id: &MinionId) -> Option<String> {
+        self.aliases.get(id)
+    }
+
+    fn put_alias(&self, id: &MinionId, alias: &str) -> io::Result<()> {
+        self.aliases.put(id.clone(), alias.to_owned());
         Ok(())
     }
 

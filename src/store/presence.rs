@@ -127,11 +127,18 @@ impl ConnectedHere {
 pub struct Connected {
     /// Minions of this master by the address that one of them is connected from.
     pub minions: Addresses,
+    /// Minions of other masters of the cluster.
+    pub elsewhere: Addresses,
     /// Connections by address; those of this host count for each of its addresses.
     pub connections: BTreeMap<IpAddr, usize>,
 }
 
 impl Connected {
+    /// Whether a minion may be connected, to any master.
+    pub fn contains(&self, id: &MinionId) -> bool {
+        self.minions.contains_key(id) || self.elsewhere.contains_key(id)
+    }
+
     /// Minions that share an address with too few connections for all of them: some are not connected.
     pub fn doubtful(&self) -> BTreeMap<IpAddr, Vec<MinionId>> {
         let mut groups: BTreeMap<IpAddr, Vec<MinionId>> = BTreeMap::new();
@@ -146,9 +153,10 @@ impl Connected {
     }
 }
 
-/// Which of `ids` may be connected, for callers that have their grains. Ignores the lists of gateways.
+/// Which of `ids` may be connected, for callers that have their grains. Ignores the lists of gateways at this master.
 pub fn connected_among(
     config: &MasterConfig,
+    stores: &Stores,
     ids: &[MinionId],
     grains: &dyn Fn(&MinionId) -> Option<Arc<Map>>,
 ) -> Connected {
@@ -168,6 +176,7 @@ pub fn connected_among(
     let peers = connections.keys().copied().collect();
     Connected {
         minions: among(grains, ids.to_vec(), &peers),
+        elsewhere: elsewhere(config, stores),
         connections,
     }
 }
@@ -230,10 +239,13 @@ mod tests {
         let minions = minions.map(|(id, n)| (id.parse().unwrap(), address(n)));
         let connected = Connected {
             minions: BTreeMap::from(minions),
+            elsewhere: BTreeMap::from([("f".parse().unwrap(), address(1))]),
             connections: BTreeMap::from([(address(1), 1), (address(2), 2), (address(3), 9)]),
         };
         let doubtful = BTreeMap::from([(address(1), ids(&["a", "b"]))]);
         assert_eq!(connected.doubtful(), doubtful);
+        let known = |id: &str| connected.contains(&id.parse().unwrap());
+        assert!(known("a") && known("f") && !known("g"));
     }
 
     #[test]

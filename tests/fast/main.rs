@@ -8,6 +8,7 @@ mod between_minions;
 mod bus;
 mod cluster;
 mod cluster_failures;
+mod cluster_gateways;
 mod cluster_join;
 mod cluster_members;
 mod cluster_presence;

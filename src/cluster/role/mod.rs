@@ -21,20 +21,21 @@ mod presence;
 mod publication;
 mod streams;
 
+use crate::agents;
 use crate::feed::{self, News};
 use crate::key_files::KeyFiles;
-use crate::lease::Lease;
 use crate::link::{Channel, Entry, Link, LinkEvent, StreamKind};
 use crate::memory::{self, Memory};
 use crate::progress::Source;
 use crate::record::{
-    KeyRecord, Keys, LEAD, META, Meta, PAIR, PUBLICATION, PublicationKey, Sealer, id_of, name_of,
+    KeyRecord, Keys, LEAD, META, Meta, PAIR, PUBLICATION, PublicationKey, Sealer, gateway_of,
+    id_of, name_of,
 };
 use crate::seal::new_origin;
 use crate::sync::{Act, KeySync, Put};
 use crossbeam_channel::Receiver;
 use halite_config::{Acknowledge, ClusterConfig, MasterConfig};
-use halite_crypto::{ClusterSecret, random_hex};
+use halite_crypto::ClusterSecret;
 use halite_master::events::Bus;
 use halite_master::roles::{CLUSTER, Roles, exit_if_oversized};
 use halite_master::score::Score;
@@ -143,7 +144,7 @@ struct Cluster<'a> {
     connected: presence::Connected,
     /// The name of this start.
     origin: String,
-    lease: Lease,
+    leases: leading::Leases,
     /// To the request server, whose answers to returns wait.
     requests: Dealer,
     acknowledges: Acknowledge,
@@ -217,7 +218,7 @@ impl<'a> Cluster<'a> {
             peers: peers::Peers::new(cluster, &config.id, unix_now()),
             connected: presence::Connected::new(&config.id),
             origin: new_origin(&config.id),
-            lease: Lease::new(format!("{} {}", config.id, random_hex(8))),
+            leases: leading::Leases::new(config),
             stores,
             shared: SharedSecret::inherited()?,
             bus: Bus::new(config),
@@ -257,7 +258,7 @@ impl<'a> Cluster<'a> {
             "told" => self.streams.outbox.told, "waiting" => self.streams.outbox.backlog(),
             "returns" => self.streams.inbox.returns, "published" => self.streams.inbox.published,
             "data" => self.streams.data.stored, "events_dropped" => self.streams.events.dropped,
-            "leader" => u64::from(self.lease.is_leader(Instant::now())),
+            "leader" => u64::from(self.leases.is_leader()), "gateways" => self.leases.gateways(),
             "apart" => u64::from(self.membership == Membership::Refused),
             "draining" => u64::from(self.peers.is_draining),
             "fetched" => self.peers.resync.fetched, "comparing" => u64::from(self.peers.resync.wanted.is_some()),
@@ -288,6 +289,9 @@ impl<'a> Cluster<'a> {
         if self.looked.is_none_or(|at| at.elapsed() >= WATCH) {
             self.looked = Some(Instant::now());
             for (id, keys) in self.files.changes()? {
+                if keys.is_empty() {
+                    agents::forget(&self.stores, &id)?;
+                }
                 let act = self.sync.files_changed(&id, keys);
                 self.act(act)?;
             }
@@ -432,7 +436,7 @@ impl<'a> Cluster<'a> {
         self.founded = None;
         self.replacing = None;
         self.sync.down();
-        self.lease.down();
+        self.leases.down();
     }
 
     fn entry(&mut self, entry: Entry) -> Result<(), ExitError> {
@@ -450,13 +454,7 @@ impl<'a> Cluster<'a> {
                 Some(key) => self.take_publication(key, revision)?,
                 None => self.foreign_publication(revision),
             },
-            LEAD => {
-                let lead = self.sealer.open_lead(value);
-                let is_ours = lead.is_some();
-                if !self.lease.entry(lead, revision, Instant::now()) || !is_ours {
-                    self.stranger(LEAD);
-                }
-            }
+            name if name == LEAD || gateway_of(name).is_some() => self.check_lead(&entry),
             _ => {
                 let Some(id) = id_of(name) else {
                     self.stranger(name);
@@ -570,11 +568,8 @@ impl<'a> Cluster<'a> {
             }
             return Ok(());
         }
-        if name == LEAD {
-            self.lease.ended(how);
-            if how == Put::Unknown {
-                self.streams.not_taken();
-            }
+        if self.leases.ended(name, how) && how == Put::Unknown {
+            self.streams.not_taken();
         }
         if let Some(id) = id_of(name) {
             let act = self.sync.put_ended(&id, how);

@@ -138,7 +138,7 @@ impl Cluster<'_> {
             return;
         }
         self.connected.looped = Some(Instant::now());
-        if self.lease.is_leader(Instant::now()) {
+        if self.leases.is_leader() {
             let present = self.connected.lists.all();
             self.bus.fire_all(self.connected.events.next(present));
         }

@@ -1,4 +1,5 @@
-//! Records of gateways: `cachedir/gateways/<name>`, with a file per agent in `minions`, and `connected`.
+//! Records of gateways: `cachedir/gateways/<name>`, with a file per agent in `minions`, and in `uuids` if
+//! it has an alias, and `connected`.
 
 use super::connected::{read_list, write_list};
 use super::{found, version};
@@ -53,6 +54,11 @@ impl LocalGateway {
         self.dir.join("minions").join(id.as_str())
     }
 
+    /// Named for the gateway that has them.
+    fn alias_path(&self, id: &MinionId) -> PathBuf {
+        self.dir.join("uuids").join(id.as_str())
+    }
+
     fn list(&self) -> PathBuf {
         self.dir.join("connected")
     }
@@ -77,6 +83,16 @@ impl GatewayStore for LocalGateway {
 
     fn put(&self, id: &MinionId, fingerprint: &str) -> io::Result<()> {
         write_atomic(&self.path(id), fingerprint.as_bytes(), 0o600)
+    }
+
+    fn alias(&self, id: &MinionId) -> Option<String> {
+        let text = std::fs::read_to_string(self.alias_path(id)).ok()?;
+        Some(text.trim().to_owned())
+    }
+
+    fn put_alias(&self, id: &MinionId, alias: &str) -> io::Result<()> {
+        make_dir(&self.dir.join("uuids"), 0o700)?;
+        write_atomic(&self.alias_path(id), alias.as_bytes(), 0o600)
     }
 
     fn remove(&self, id: &MinionId) -> io::Result<()> {
