@@ -282,7 +282,7 @@ impl<'a> Cluster<'a> {
         self.acknowledge();
         self.settle_founding()?;
         self.tend_peers()?;
-        self.tend_presence()?;
+        self.tend_presence();
         self.lead();
         self.tell_of_leading();
         self.fire_presence();

@@ -10,7 +10,6 @@ use halite_master::presence_events::{PRESENT, PresenceEvents};
 use halite_store::Stores;
 use halite_store::gateways::REFRESH;
 use halite_store::presence::{Addresses, ConnectedHere};
-use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::unix_now;
 use halite_wire::Map;
@@ -103,7 +102,7 @@ impl Cluster<'_> {
     }
 
     /// Tells the others which minions are here, and writes for the other roles which are there.
-    pub(super) fn tend_presence(&mut self) -> Result<(), ExitError> {
+    pub(super) fn tend_presence(&mut self) {
         let now = Instant::now();
         self.connected.lists.tick(now);
         if self.membership == Membership::Member
@@ -111,20 +110,22 @@ impl Cluster<'_> {
         {
             self.tell_presence(&notice);
         }
-        if self.connected.lists.take_change() {
-            self.stores
-                .elsewhere
-                .put(&self.connected.lists.elsewhere())?;
-            self.connected.kept = Some(now);
-        } else if self
+        let has_changed = self.connected.lists.take_change();
+        let is_due = self
             .connected
             .kept
-            .is_some_and(|at| at.elapsed() >= REFRESH)
-        {
-            self.stores.elsewhere.keep()?;
-            self.connected.kept = Some(now);
+            .is_some_and(|at| at.elapsed() >= REFRESH);
+        if !has_changed && !is_due {
+            return;
         }
-        Ok(())
+        self.connected.kept = Some(now);
+        let elsewhere = &self.stores.elsewhere;
+        // What could not be stored, or is gone, is stored the next time.
+        if (has_changed || elsewhere.keep().is_err())
+            && let Err(e) = elsewhere.put(&self.connected.lists.elsewhere())
+        {
+            log::error!("cluster: the list of minions at other masters cannot be stored: {e}");
+        }
     }
 
     /// `presence_events`: the leader tells for all, every `loop_interval`.
