@@ -1,8 +1,9 @@
-//! Data of minions at all masters: grains and pillars, and the mine.
+//! Data of minions at all masters: grains and pillars with what gateways have recorded, and the mine.
 //!
 //! The newest of each minion and bank is a message of a stream, sealed for its place. Its order decides: what comes later
 //! replaces what came before, at every master.
 
+use crate::agents;
 use crate::record::{text_of, token};
 use crate::seal::place;
 use halite_crypto::{ClusterSecret, Gcm};
@@ -220,13 +221,23 @@ type Parts = BTreeMap<String, Map>;
 
 /// The part of a mine.
 const VALUES: &str = "values";
+/// The parts of grains and pillar, and of what gateways have recorded.
+const GRAINS: &str = "grains";
+const PILLAR: &str = "pillar";
+const AGENT: &str = "agent";
 
 fn read(stores: &Stores, (bank, id): &Item) -> Option<Parts> {
     match bank {
-        Bank::Minion => stores.minions.peek(id).map(|data| {
-            let part = |name: &str, map: &Map| (name.to_owned(), map.clone());
-            [part("grains", &data.grains), part("pillar", &data.pillar)].into()
-        }),
+        Bank::Minion => {
+            let mut parts = Parts::new();
+            if let Some(data) = stores.minions.peek(id) {
+                parts.insert(GRAINS.to_owned(), (*data.grains).clone());
+                parts.insert(PILLAR.to_owned(), (*data.pillar).clone());
+            }
+            let agent = agents::read(stores, id);
+            parts.extend(agent.map(|agent| (AGENT.to_owned(), agent)));
+            (!parts.is_empty()).then_some(parts)
+        }
         // A mine that was flushed is empty.
         Bank::Mine => match stores.mine.get(id) {
             Ok(mine) => Some([(VALUES.to_owned(), mine.unwrap_or_default())].into()),
@@ -241,9 +252,13 @@ fn read(stores: &Stores, (bank, id): &Item) -> Option<Parts> {
 fn write(stores: &Stores, (bank, id): &Item, mut data: Parts) {
     let written = match bank {
         Bank::Minion => {
-            let mut part = |name: &str| data.remove(name).unwrap_or_default();
-            let (grains, pillar) = (part("grains"), part("pillar"));
-            stores.minions.store(id, &grains, &pillar)
+            let agent = data.remove(AGENT);
+            let recorded = agent.map_or(Ok(()), |agent| agents::write(stores, id, &agent));
+            let stored = data.remove(GRAINS).map_or(Ok(()), |grains| {
+                let pillar = data.remove(PILLAR).unwrap_or_default();
+                stores.minions.store(id, &grains, &pillar)
+            });
+            recorded.and(stored)
         }
         Bank::Mine => match data.remove(VALUES).unwrap_or_default() {
             values if values.is_empty() => stores.mine.flush(id).map(drop),

@@ -2,10 +2,11 @@
 //!
 //! Files stay each master's truth; NATS carries changes. One role, [`role`], is the only process that knows of NATS. It is a
 //! loop around deciders without IO: [`sync`] for keys, [`lease`] for the leader. [`jobs`] has what masters
-//! tell each other about jobs, [`data`] what about minions, [`events`] what happens on
-//! their buses, [`members`] who is there, [`resync`] what one lacks,
+//! tell each other about jobs, [`data`] what about minions ([`agents`]: of gateways), [`events`] what happens on
+//! their buses, [`members`] who is there, [`presence`] which minions are at each, [`resync`] what one lacks,
 //! [`progress`] whether it is told the same as the others. [`pieces`] seals it.
 
+pub mod agents;
 pub mod check;
 pub mod data;
 pub mod digest;
@@ -19,6 +20,7 @@ pub mod link;
 pub mod members;
 pub mod memory;
 pub mod pieces;
+pub mod presence;
 pub mod progress;
 pub mod record;
 pub mod resync;

@@ -26,6 +26,8 @@ pub const PUBLICATION: &str = "aes";
 pub const PAIR: &str = "pki";
 /// The name of [`Lead`].
 pub const LEAD: &str = "lead";
+/// Prefix of the names of [`Lead`] of gateways.
+const GATEWAY: &str = "lead.";
 
 /// The keys of one minion, by state: one in force, and perhaps a denied one. Empty after they were deleted.
 pub type Keys = BTreeMap<KeyState, String>;
@@ -97,6 +99,16 @@ pub struct Lead {
     pub holder: String,
     /// The number.
     pub number: u64,
+}
+
+/// The name of the entry that says which master runs this gateway.
+pub fn lead_of(gateway: &str) -> String {
+    format!("{GATEWAY}{gateway}")
+}
+
+/// The gateway of such an entry.
+pub fn gateway_of(name: &str) -> Option<&str> {
+    name.strip_prefix(GATEWAY)
 }
 
 /// What a bucket is.
@@ -190,15 +202,15 @@ impl Sealer {
         })
     }
 
-    /// Seals who leads.
-    pub fn seal_lead(&self, lead: &Lead) -> Vec<u8> {
+    /// Seals who leads, for the entry with this name.
+    pub fn seal_lead(&self, name: &str, lead: &Lead) -> Vec<u8> {
         let record = halite_wire::map! {"holder" => lead.holder.as_str(), "number" => lead.number};
-        self.seal(LEAD, &record)
+        self.seal(name, &record)
     }
 
     /// Opens it.
-    pub fn open_lead(&self, sealed: &[u8]) -> Option<Lead> {
-        let record = self.open(LEAD, sealed)?;
+    pub fn open_lead(&self, name: &str, sealed: &[u8]) -> Option<Lead> {
+        let record = self.open(name, sealed)?;
         Some(Lead {
             holder: record.str("holder")?.to_owned(),
             number: u64::try_from(record.int("number")?).ok()?,
@@ -328,7 +340,9 @@ mod tests {
             holder: "m1".into(),
             number: 2,
         };
-        assert_eq!(ours.open_lead(&ours.seal_lead(&lead)), Some(lead));
+        let sealed_lead = ours.seal_lead(LEAD, &lead);
+        assert_eq!(ours.open_lead(LEAD, &sealed_lead), Some(lead));
+        assert_eq!(ours.open_lead("lead.collective", &sealed_lead), None);
         let [key, other] = [(); 2].map(|()| PrivateKey::generate(2048).unwrap());
         let meta = Meta::new("m".into(), &key);
         assert!(meta.has_key(&key) && !meta.has_key(&other));

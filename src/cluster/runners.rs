@@ -2,7 +2,7 @@
 
 use halite_client::runner::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_client::samples::{Sample, Samples, number};
-use halite_config::ClusterConfig;
+use halite_config::{ClusterConfig, THROUGH_BROKERS};
 use halite_transport::sockets::{Context, Push, PushOptions};
 use halite_wire::{Map, Value};
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub const FUNCTIONS: &[Function] = &[
     Function {
         name: "cluster.status",
         args: &[],
-        doc: "What this master says about its cluster: whether it takes part, and its counters.",
+        doc: "What this master says about its cluster: whether it takes part, its counters, and which gateways it runs for all.",
         run: |context, _| status(context),
     },
     Function {
@@ -92,7 +92,21 @@ fn status(context: &mut RunContext) -> Result<RunnerOutput, RunError> {
         let name = sample.name.trim_start_matches("halite_cluster_");
         out.set(name.trim_end_matches("_total"), number(sample.value));
     }
+    let gateways = gateways(&samples);
+    if !gateways.is_empty() {
+        out.set("gateways", gateways);
+    }
     Ok(Value::Map(out).into())
+}
+
+/// Whether this master runs the gateways of which there is one in the cluster.
+fn gateways(samples: &Samples) -> Map {
+    let state = |name: &&'static str| {
+        let metric = format!("halite_{name}_waits");
+        let sample = samples.named(&metric).next()?;
+        Some((*name, if sample.value > 0.0 { "waits" } else { "runs" }))
+    };
+    THROUGH_BROKERS.iter().filter_map(state).collect()
 }
 
 /// Tells the role something, if this master takes part in its cluster.
@@ -174,6 +188,10 @@ mod tests {
             "m2" => halite_wire::map! {"state" => "missing", "version" => ""},
         };
         assert_eq!(member_map(&samples), expected);
+        let samples_of_gateways =
+            Samples::parse("halite_collective_waits 1\nhalite_arena_waits 0\n");
+        let expected = halite_wire::map! {"arena" => "runs", "collective" => "waits"};
+        assert_eq!(gateways(&samples_of_gateways), expected);
         assert_eq!((others(&samples, "m1"), others(&samples, "m3")), (0, 1));
     }
 }

@@ -42,7 +42,9 @@ pub use doc::{default_text, option_groups, options_markdown, sample_config};
 pub use error::ConfigError;
 pub use federation::{FEDERATION_OPTIONS, FederationConfig};
 pub use finish::Standing;
-pub use gateways::{ArenaGateway, Broker, CollectiveGateway, Plugin, SysinspectGateway};
+pub use gateways::{
+    ArenaGateway, Broker, CollectiveGateway, Plugin, SysinspectGateway, THROUGH_BROKERS,
+};
 pub use inspect::{Given, Inspection, inspect};
 pub use kinds::{
     BusFraming, ExtPillars, Items, JobCacheCompat, LogFormat, Networks, PeerRules, Reactions,

@@ -243,6 +243,7 @@ impl AgentKeys {
         candidate.keep(&*self.keys, verdict)?;
         drop(decision);
         self.seen.remove(id);
+        self.writer.push(Task::Share(id.clone()));
         self.fire_auth_event(&candidate, verdict);
         Ok(match verdict {
             Verdict::Accepted { .. } => RegisterOutcome::Accepted,

@@ -7,6 +7,7 @@
 
 use super::Gateway;
 use super::clock::Clock;
+use super::duty::Duty;
 use super::master_events::{self, MasterEvent, MasterEvents};
 use super::writer::{self, Presence, Task, WriteQueue};
 use halite_config::MasterConfig;
@@ -89,7 +90,8 @@ pub fn thread_ended() -> ExitError {
     ExitError::new(1, "a thread of the gateway has ended")
 }
 
-/// Runs the role of a gateway until it is told to stop.
+/// Runs the role of a gateway until it is told to stop. In a cluster, one master after the other runs a gateway that reaches its
+/// agents through a broker; the role waits at the others.
 ///
 /// # Errors
 /// The gateway cannot start ([`Gateway::start`] says why), a thread has stopped, or too much memory is used.
@@ -101,9 +103,42 @@ pub fn run(
 ) -> Result<(), ExitError> {
     let stores = Stores::open(config);
     stores.gateways.of(gateway.name).prepare()?;
+    let mut score = Score::inherited(gateway.role);
+    let name = gateway.name;
+    let Some(mut duty) = Duty::of(name, config) else {
+        let goes_on = &mut || !stop.is_set();
+        return session(gateway, config, &stores, roles, stop, &mut score, goes_on);
+    };
+    roles.ready();
+    log::info!("the gateway {name} waits: one master of the cluster runs it");
+    while !stop.is_set() {
+        if duty.is_ours() {
+            log::info!("this master runs the gateway {name} for the cluster");
+            let goes_on = &mut || !stop.is_set() && duty.is_ours();
+            let ends = StopFlag::default();
+            session(gateway, config, &stores, roles, &ends, &mut score, goes_on)?;
+            if !stop.is_set() {
+                log::warn!("this master runs the gateway {name} no more: another one can");
+            }
+        }
+        score.tick(|| halite_wire::map! {"waits" => 1u64});
+        std::thread::sleep(TICK);
+    }
+    Ok(())
+}
+
+/// Starts the gateway and runs it as long as `goes_on` says; then it sets `stop`, which ends its threads.
+fn session(
+    gateway: &Gateway,
+    config: &MasterConfig,
+    stores: &Stores,
+    roles: &Roles,
+    stop: &StopFlag,
+    score: &mut Score,
+    goes_on: &mut dyn FnMut() -> bool,
+) -> Result<(), ExitError> {
     let (writer, tasks) = writer::queue();
     let (events, bus) = master_events::queue()?;
-    let stores = &stores;
     std::thread::scope(|scope| {
         let frame = Frame {
             scope,
@@ -117,8 +152,7 @@ pub fn run(
             let listening =
                 scope.spawn(move || master_events::listen_to(config, stores, roles, stop, &bus));
             let alive = || !writing.is_finished() && !listening.is_finished();
-            let score = Score::inherited(gateway.role);
-            serve(protocol, &events, &writer, stop, score, &alive)
+            serve(protocol, &events, &writer, score, &alive, goes_on)
         });
         // Other threads wait for this.
         stop.set();
@@ -127,24 +161,24 @@ pub fn run(
     })
 }
 
-/// The main loop.
+/// The main loop, as long as `goes_on` says.
 fn serve(
     mut protocol: Box<dyn Protocol + '_>,
     events: &MasterEvents,
     writer: &WriteQueue,
-    stop: &StopFlag,
-    mut score: Score,
+    score: &mut Score,
     alive: &dyn Fn() -> bool,
+    goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<(), ExitError> {
     let mut presence = Presence::default();
     let mut ticked = Clock::now();
     let mut more = false;
-    while !stop.is_set() {
+    while goes_on() {
         protocol.wait(events, if more { Duration::ZERO } else { TICK })?;
         more = match protocol.receive() {
             Ok(more) => more,
             // The gateway's own threads may see the signal first.
-            Err(_) if stop.is_set() => break,
+            Err(_) if !goes_on() => break,
             Err(e) => return Err(e),
         };
         for event in events.take() {
@@ -162,7 +196,7 @@ fn serve(
         }
         score.tick(|| protocol.counters());
         // In this order: the threads may see the signal first.
-        if !(alive() && protocol.alive() || stop.is_set()) {
+        if !(alive() && protocol.alive()) && goes_on() {
             return Err(thread_ended());
         }
     }
@@ -271,9 +305,10 @@ mod tests {
         }
         messages.iter().for_each(|one| says.send(one).unwrap());
         let connected = (messages.last() == Some(&"stop")).then_some(says);
-        let score = Score::inherited("gateway-double");
+        let mut score = Score::inherited("gateway-double");
         let double = Box::new(double);
-        let result = serve(double, &events, &writer, &stop, score, &|| alive);
+        let goes_on = &mut || !stop.is_set();
+        let result = serve(double, &events, &writer, &mut score, &|| alive, goes_on);
         drop((connected, writer));
         Setup {
             done,

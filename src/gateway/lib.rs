@@ -10,6 +10,7 @@
 pub mod agent_keys;
 pub mod answer;
 pub mod clock;
+mod duty;
 pub mod frame;
 pub mod key_files;
 pub mod master_events;

@@ -9,6 +9,7 @@ use halite_master::returns;
 use halite_store::Stores;
 use halite_store::gateways::{GatewayStore, REFRESH};
 use halite_store::keys::KeyState;
+use halite_transport::sockets::{Context, Push, PushOptions};
 use halite_wire::Map;
 use halite_wire::ids::{Jid, MinionId};
 use std::collections::BTreeMap;
@@ -33,6 +34,8 @@ pub enum Task {
     Fire(String, Map),
     /// Deletes the key, record and data of a minion.
     Unregister(MinionId),
+    /// Tells the other masters of the cluster what is recorded of a minion.
+    Share(MinionId),
     /// Writes the list of connected minions and their addresses.
     Connected(BTreeMap<MinionId, IpAddr>),
 }
@@ -88,6 +91,7 @@ pub fn run(config: &MasterConfig, stores: &Stores, name: &'static str, tasks: &R
         stores: stores.clone(),
         bus: Bus::new(config),
         records: stores.gateways.of(name),
+        cluster: cluster_socket(config),
     };
     for task in tasks {
         writer.run_task(task);
@@ -100,14 +104,40 @@ struct Writer<'a> {
     stores: Stores,
     bus: Bus,
     records: Arc<dyn GatewayStore>,
+    /// To the role `cluster`.
+    cluster: Option<Push>,
+}
+
+fn cluster_socket(config: &MasterConfig) -> Option<Push> {
+    let options = PushOptions {
+        reconnect: Some((Duration::from_millis(20), Duration::from_millis(200))),
+        send_timeout: Some(Duration::from_millis(50)),
+    };
+    let connect = || Push::connect(&Context::new(), &config.cluster_pull(), options);
+    let socket = config.cluster().map(|_| connect()).transpose();
+    socket.unwrap_or_else(|e| {
+        log::error!("other masters do not hear of the minions of this gateway: {e}");
+        None
+    })
 }
 
 impl Writer<'_> {
+    /// Tells the role `cluster` that something was stored of a minion.
+    fn share(&self, id: &MinionId) {
+        let parts = ["", "minion", id.as_str()];
+        if let Some(cluster) = &self.cluster
+            && let Err(e) = cluster.send(&parts)
+        {
+            log::error!(minion:% = id; "data of {id} do not reach the other masters of the cluster: {e}");
+        }
+    }
+
     fn run_task(&mut self, task: Task) {
         match task {
             Task::Return(id, jid, load) => self.store_return(&id, &jid, load),
             Task::Grains(id, grains) => self.store_grains(&id, &grains),
             Task::Fire(tag, data) => self.bus.fire(&tag, data),
+            Task::Share(id) => self.share(&id),
             Task::Unregister(id) => {
                 if let Err(e) = self.forget(&id) {
                     log::error!("{id} cannot be unregistered: {e}");
@@ -145,6 +175,7 @@ impl Writer<'_> {
             log::error!("the grains of {id} cannot be stored: {e}");
             return;
         }
+        self.share(id);
         if self.config.minion_data_cache_events {
             let data = halite_wire::map! {"Minion data cache refresh" => id.as_str()};
             self.bus.fire(&format!("minion/refresh/{id}"), data);

@@ -18,6 +18,7 @@ pub mod functions;
 pub mod job_news;
 pub mod latency;
 mod maintenance;
+pub mod presence_events;
 mod privileges;
 mod publisher;
 mod registration;

@@ -8,6 +8,7 @@
 //! On failure: nothing is lost, its successor continues.
 
 use super::events::Bus;
+use super::presence_events::PresenceEvents;
 use super::roles::Roles;
 use super::rotation::{Rotation, RotationStep};
 use super::score::Score;
@@ -22,10 +23,9 @@ use halite_sys::shared::SharedSecret;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::{unix_now, unix_now_f64, unix_now_i64};
 use halite_transport::sockets::{Context, Push, PushOptions};
+use halite_wire::Value;
 use halite_wire::ids::JidClock;
 use halite_wire::msgpack::{self, Profile};
-use halite_wire::{Map, Value};
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// How often to check for the rotation file. Salt does so every `loop_interval`, so that a deleted minion can
@@ -47,13 +47,13 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let mut score = Score::inherited("maintenance");
     let (mut rotations, mut last) = (0u64, 0u64);
     let mut looped: Option<Instant> = None;
-    let mut presence = Presence::default();
+    let mut presence = PresenceEvents::default();
     roles.ready();
-    // The role `cluster` decides for all masters of a cluster.
-    let rotates = config.cluster().is_none();
+    // The role `cluster` decides for all masters of a cluster, and tells who is connected to any of them.
+    let is_alone = config.cluster().is_none();
     while !stop.is_set() {
-        let requested = rotates && stores.rotation.take();
-        if rotates
+        let requested = is_alone && stores.rotation.take();
+        if is_alone
             && let Some(act) = rotation.due(requested, Instant::now())
             && rotate(act, &shared, &mut bus)?
         {
@@ -70,8 +70,11 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
                 let keep = Duration::from_secs(config.keep_jobs_seconds);
                 stores.owners.expire(keep);
             }
-            if config.presence_events {
-                presence.update(config, &stores, &mut bus);
+            if config.presence_events && is_alone {
+                match connected_ids(config, &stores, None) {
+                    Ok(found) => bus.fire_all(presence.next(found.keys().cloned().collect())),
+                    Err(e) => log::error!("cannot determine which minions are connected: {e}"),
+                }
             }
             expire_tokens(&*stores.tokens);
         }
@@ -142,67 +145,5 @@ fn expire_tokens(tokens: &dyn TokenStore) {
         Ok(0) => {}
         Ok(n) => log::info!("{n} expired tokens were removed"),
         Err(e) => log::error!("expired tokens could not be removed: {e}"),
-    }
-}
-
-/// Minions connected at the last check (`salt/master.py Maintenance.handle_presence`).
-#[derive(Default)]
-struct Presence(BTreeSet<String>);
-
-impl Presence {
-    fn update(&mut self, config: &MasterConfig, stores: &Stores, bus: &mut Bus) {
-        match connected_ids(config, stores, None) {
-            Ok(found) => {
-                let ids = found.keys().map(ToString::to_string).collect();
-                for (tag, data) in self.events(ids) {
-                    bus.fire(tag, data);
-                }
-            }
-            Err(e) => log::error!("cannot determine which minions are connected: {e}"),
-        }
-    }
-
-    /// The events of a check: changes, if any, and who is connected.
-    fn events(&mut self, present: BTreeSet<String>) -> Vec<(&'static str, Map)> {
-        let list = |ids: Vec<&String>| Value::Array(ids.into_iter().map(Value::from).collect());
-        let new: Vec<_> = present.difference(&self.0).collect();
-        let lost: Vec<_> = self.0.difference(&present).collect();
-        let mut events = Vec::new();
-        if !new.is_empty() || !lost.is_empty() {
-            let change = halite_wire::map! {"new" => list(new), "lost" => list(lost)};
-            events.push(("salt/presence/change", change));
-        }
-        let all = halite_wire::map! {"present" => list(present.iter().collect())};
-        events.push(("salt/presence/present", all));
-        self.0 = present;
-        events
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn presence_tells_who_came_and_went() {
-        let set = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect();
-        let list = |ids: &[&str]| Value::Array(ids.iter().map(|id| (*id).into()).collect());
-        let change = |new: &[&str], lost: &[&str]| {
-            let data = halite_wire::map! {"new" => list(new), "lost" => list(lost)};
-            ("salt/presence/change", data)
-        };
-        let present = |ids: &[&str]| {
-            (
-                "salt/presence/present",
-                halite_wire::map! {"present" => list(ids)},
-            )
-        };
-        let mut p = Presence::default();
-        assert_eq!(p.events(set(&[])), [present(&[])]);
-        let first = p.events(set(&["a", "b"]));
-        assert_eq!(first, [change(&["a", "b"], &[]), present(&["a", "b"])]);
-        assert_eq!(p.events(set(&["a", "b"])), [present(&["a", "b"])]);
-        let second = p.events(set(&["b", "c"]));
-        assert_eq!(second, [change(&["c"], &["a"]), present(&["b", "c"])]);
     }
 }

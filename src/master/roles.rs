@@ -96,7 +96,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         title: "Cluster",
         binds: "cluster.ipc",
         connects: "cluster:servers, workers.ipc, publish_pull.ipc, master_event_pub.ipc, master_event_pull.ipc",
-        owns: "keys, jobs and the key of publications that the masters of a cluster have in common; where `cluster_id` is set",
+        owns: "keys, jobs, the key of publications and who is connected, for the masters of a cluster; where `cluster_id` is set",
         is_enabled: |config| config.cluster().is_some(),
         may: Privileges {
             connects: true,

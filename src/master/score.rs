@@ -119,6 +119,17 @@ pub fn cluster(board: &Scoreboard, now: u64) -> ClusterScore {
     }
 }
 
+/// Whether this master runs a gateway that one master of its cluster runs, at `now` (Unix seconds).
+pub fn runs_gateway(board: &Scoreboard, now: u64, gateway: &str) -> bool {
+    let Some(role) = cluster_record(board) else {
+        return false;
+    };
+    let at = u64::try_from(role.int("at").unwrap_or(0)).unwrap_or(0);
+    let held = role.get("gateways").and_then(Value::as_array);
+    let is_held = held.is_some_and(|all| all.iter().any(|one| one.is_str(gateway)));
+    is_held && now.abs_diff(at) <= LEADER_FOR
+}
+
 /// Whether the role `cluster` was sending minions to other masters when it last told anything.
 pub fn was_draining(board: &Scoreboard) -> bool {
     cluster_record(board).is_some_and(|role| role.int("draining") == Some(1))
@@ -216,13 +227,17 @@ mod tests {
     fn what_a_cluster_told_counts_for_a_while() {
         let board = Scoreboard::create(1).unwrap();
         assert_eq!(cluster(&board, 0), ClusterScore::default());
-        let counters = halite_wire::map! {"member" => 1u64, "leader" => 1u64};
+        let gateways = Value::Array(vec!["collective".into()]);
+        let counters =
+            halite_wire::map! {"member" => 1u64, "leader" => 1u64, "gateways" => gateways};
         put(&board, 0, CLUSTER, counters).unwrap();
         let now = unix_now();
         let told = |later| cluster(&board, now + later);
         assert!(told(0).is_member && told(0).is_leader);
         assert!(told(8).is_member && !told(8).is_leader);
         assert!(!told(20).is_member);
+        let runs = |later, name| runs_gateway(&board, now + later, name);
+        assert!(runs(0, "collective") && !runs(0, "arena") && !runs(8, "collective"));
     }
 
     #[test]

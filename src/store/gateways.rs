@@ -40,7 +40,13 @@ pub trait GatewayStore: Send + Sync {
     /// Records that `id` registered here.
     fn put(&self, id: &MinionId, fingerprint: &str) -> io::Result<()>;
 
-    /// Removes the record of `id`, if there is one.
+    /// What the gateway calls `id`, if it has recorded that: ARENA knows runtimes by a uuid.
+    fn alias(&self, id: &MinionId) -> Option<String>;
+
+    /// Records what the gateway calls `id`.
+    fn put_alias(&self, id: &MinionId, alias: &str) -> io::Result<()>;
+
+    /// Removes the record of `id`, if there is one; not its alias.
     fn remove(&self, id: &MinionId) -> io::Result<()>;
 
     /// All ids that have a record.

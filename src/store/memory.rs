@@ -9,6 +9,7 @@ use crate::jobs::{JobStore, JobUpdate, Returned, StoredJob, StoredReturn};
 use crate::keys::{IdList, KeyLock, KeyState, KeyStore, Version, universal_newlines};
 use crate::mine::{MineStore, merge};
 use crate::minions::{DataPart, DataVersion, MinionCache, MinionData, check_size};
+use crate::presence::{Addresses, Elsewhere};
 use crate::records::{JobOwners, RotationRequests, Syndics};
 use crate::sessions::SessionStore;
 use crate::tokens::{Token, TokenStore, is_token};
@@ -36,6 +37,7 @@ pub fn stores() -> Stores {
         syndics: Arc::new(MemorySyndics::default()),
         gateways: Arc::new(MemoryGateways::default()),
         rotation: Arc::new(MemoryRotation::default()),
+        elsewhere: Arc::new(MemoryElsewhere::default()),
     }
 }
 
@@ -497,6 +499,7 @@ impl GatewayStores for MemoryGateways {
 #[derive(Default)]
 struct MemoryGateway {
     records: Table<MinionId, String>,
+    aliases: Table<MinionId, String>,
     connected: Mutex<BTreeMap<MinionId, IpAddr>>,
 }
 
@@ -518,6 +521,15 @@ impl GatewayStore for MemoryGateway {
         Ok(())
     }
 
+    fn alias(&self, id: &MinionId) -> Option<String> {
+        self.aliases.get(id)
+    }
+
+    fn put_alias(&self, id: &MinionId, alias: &str) -> io::Result<()> {
+        self.aliases.put(id.clone(), alias.to_owned());
+        Ok(())
+    }
+
     fn remove(&self, id: &MinionId) -> io::Result<()> {
         self.records.remove(id);
         Ok(())
@@ -534,5 +546,23 @@ impl GatewayStore for MemoryGateway {
 
     fn connected(&self) -> BTreeMap<MinionId, IpAddr> {
         lock(&self.connected).clone()
+    }
+}
+
+#[derive(Default)]
+struct MemoryElsewhere(Mutex<Addresses>);
+
+impl Elsewhere for MemoryElsewhere {
+    fn put(&self, connected: &Addresses) -> io::Result<()> {
+        lock(&self.0).clone_from(connected);
+        Ok(())
+    }
+
+    fn keep(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn get(&self) -> Addresses {
+        lock(&self.0).clone()
     }
 }

@@ -6,17 +6,39 @@
 
 use super::Stores;
 use super::gateways::GatewayStore;
+use super::minions::{DataVersion, MinionCache};
 use super::relayed;
 use halite_config::MasterConfig;
 use halite_sys::net;
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Connected minions and the address of each: of all with cached grains, or of `subset`.
+/// Minions and the address that each is connected from.
+pub type Addresses = BTreeMap<MinionId, IpAddr>;
+
+/// What the other masters of a cluster have told about minions that are connected to them.
+pub trait Elsewhere: Send + Sync {
+    /// Replaces the list.
+    ///
+    /// # Errors
+    /// It cannot be stored.
+    fn put(&self, connected: &Addresses) -> io::Result<()>;
+
+    /// The list is still right: without this it counts for 20 seconds only, in case its writer has ended.
+    ///
+    /// # Errors
+    /// It cannot be changed.
+    fn keep(&self) -> io::Result<()>;
+
+    /// The list.
+    fn get(&self) -> Addresses;
+}
+
+/// Connected minions and the address of each, at all masters of a cluster: of all with cached grains, or of `subset`.
 ///
 /// # Errors
 /// The cache cannot be listed.
@@ -24,39 +46,100 @@ pub fn connected_ids(
     config: &MasterConfig,
     stores: &Stores,
     subset: Option<&[MinionId]>,
-) -> io::Result<BTreeMap<MinionId, IpAddr>> {
+) -> io::Result<Addresses> {
     if !config.minion_data_cache {
-        return Ok(BTreeMap::new());
+        return Ok(Addresses::new());
     }
-    let cache = &stores.minions;
-    let gateways = stores.gateways.all();
-    let mut found = of_gateways(&gateways, subset);
-    let peers = peers(config);
-    if peers.is_empty() {
-        return Ok(found);
+    let mut found = elsewhere(config, stores);
+    if let Some(subset) = subset {
+        found.retain(|id, _| subset.contains(id));
     }
-    let mut ids = match subset {
-        Some(ids) => ids.to_vec(),
-        None => cache.ids()?,
-    };
-    // Agents may have the same address as a minion on the same host.
-    ids.retain(|id| !gateways.iter().any(|gateway| gateway.knows(id)));
-    // Read once and not kept: this process may live long.
-    let grains = |id: &MinionId| cache.peek(id).map(|data| data.grains);
-    found.extend(among(&grains, ids, &peers));
+    found.extend(ConnectedHere::default().look(config, stores, subset)?);
     Ok(found)
+}
+
+/// The minions that are connected to other masters; without a cluster there are none.
+pub fn elsewhere(config: &MasterConfig, stores: &Stores) -> Addresses {
+    match config.cluster() {
+        Some(_) => stores.elsewhere.get(),
+        None => Addresses::new(),
+    }
+}
+
+/// Minions that are connected to this master. Remembers addresses in grains, for those who look again and again.
+#[derive(Debug, Default)]
+pub struct ConnectedHere {
+    known: HashMap<MinionId, (DataVersion, Vec<IpAddr>)>,
+}
+
+impl ConnectedHere {
+    /// Who is connected now, and from where: of all with cached grains, or of `subset`.
+    ///
+    /// # Errors
+    /// The cache cannot be listed.
+    pub fn look(
+        &mut self,
+        config: &MasterConfig,
+        stores: &Stores,
+        subset: Option<&[MinionId]>,
+    ) -> io::Result<Addresses> {
+        if !config.minion_data_cache {
+            return Ok(Addresses::new());
+        }
+        let gateways = stores.gateways.all();
+        let mut found = of_gateways(&gateways, subset);
+        let peers = peers(config);
+        if peers.is_empty() {
+            return Ok(found);
+        }
+        let mut ids = match subset {
+            Some(ids) => ids.to_vec(),
+            None => stores.minions.ids()?,
+        };
+        // Agents may have the same address as a minion on the same host.
+        ids.retain(|id| !gateways.iter().any(|gateway| gateway.knows(id)));
+        ids.sort_unstable();
+        self.known.retain(|id, _| ids.binary_search(id).is_ok());
+        for id in ids {
+            let known = self.addresses(&*stores.minions, &id);
+            let address = known.iter().find(|address| peers.contains(address));
+            found.extend(address.map(|address| (id, *address)));
+        }
+        Ok(found)
+    }
+
+    fn addresses(&mut self, cache: &dyn MinionCache, id: &MinionId) -> &[IpAddr] {
+        let version = cache.version(id);
+        let is_known = |(known, _): &(DataVersion, _)| Some(*known) == version;
+        if !self.known.get(id).is_some_and(is_known) {
+            self.known.remove(id);
+            // Others keep their own copies of what they need of it.
+            if let (Some(version), Some(data)) = (version, cache.peek(id)) {
+                let addresses = addresses(&data.grains).collect();
+                self.known.insert(id.clone(), (version, addresses));
+            }
+        }
+        self.known.get(id).map_or(&[], |(_, addresses)| addresses)
+    }
 }
 
 /// The minions that may be connected, and how many connections each address has.
 #[derive(Debug, Default)]
 pub struct Connected {
-    /// Minions by the address that one of them is connected from.
-    pub minions: BTreeMap<MinionId, IpAddr>,
+    /// Minions of this master by the address that one of them is connected from.
+    pub minions: Addresses,
+    /// Minions of other masters of the cluster.
+    pub elsewhere: Addresses,
     /// Connections by address; those of this host count for each of its addresses.
     pub connections: BTreeMap<IpAddr, usize>,
 }
 
 impl Connected {
+    /// Whether a minion may be connected, to any master.
+    pub fn contains(&self, id: &MinionId) -> bool {
+        self.minions.contains_key(id) || self.elsewhere.contains_key(id)
+    }
+
     /// Minions that share an address with too few connections for all of them: some are not connected.
     pub fn doubtful(&self) -> BTreeMap<IpAddr, Vec<MinionId>> {
         let mut groups: BTreeMap<IpAddr, Vec<MinionId>> = BTreeMap::new();
@@ -71,9 +154,10 @@ impl Connected {
     }
 }
 
-/// Which of `ids` may be connected, for callers that have their grains. Ignores the lists of gateways.
+/// Which of `ids` may be connected, for callers that have their grains. Ignores the lists of gateways at this master.
 pub fn connected_among(
     config: &MasterConfig,
+    stores: &Stores,
     ids: &[MinionId],
     grains: &dyn Fn(&MinionId) -> Option<Arc<Map>>,
 ) -> Connected {
@@ -93,6 +177,7 @@ pub fn connected_among(
     let peers = connections.keys().copied().collect();
     Connected {
         minions: among(grains, ids.to_vec(), &peers),
+        elsewhere: elsewhere(config, stores),
         connections,
     }
 }
@@ -108,11 +193,8 @@ pub fn peers(config: &MasterConfig) -> BTreeSet<IpAddr> {
     peers
 }
 
-fn of_gateways(
-    gateways: &[Arc<dyn GatewayStore>],
-    subset: Option<&[MinionId]>,
-) -> BTreeMap<MinionId, IpAddr> {
-    let mut found = BTreeMap::new();
+fn of_gateways(gateways: &[Arc<dyn GatewayStore>], subset: Option<&[MinionId]>) -> Addresses {
+    let mut found = Addresses::new();
     for gateway in gateways {
         found.extend(gateway.connected());
     }
@@ -126,19 +208,23 @@ fn among(
     grains: &dyn Fn(&MinionId) -> Option<Arc<Map>>,
     ids: Vec<MinionId>,
     peers: &BTreeSet<IpAddr>,
-) -> BTreeMap<MinionId, IpAddr> {
+) -> Addresses {
     ids.into_iter()
         .filter_map(|id| {
             let grains = grains(&id)?;
-            let address = ["ipv4", "ipv6"]
-                .iter()
-                .filter_map(|grain| grains.get(grain))
-                .flat_map(Value::str_list)
-                .filter_map(|text| text.parse::<IpAddr>().ok())
-                .find(|address| peers.contains(address))?;
+            let address = addresses(&grains).find(|address| peers.contains(address))?;
             Some((id, address))
         })
         .collect()
+}
+
+/// The addresses that a minion's grains name.
+pub fn addresses(grains: &Map) -> impl Iterator<Item = IpAddr> {
+    ["ipv4", "ipv6"]
+        .iter()
+        .filter_map(|grain| grains.get(grain))
+        .flat_map(Value::str_list)
+        .filter_map(|text| text.parse().ok())
 }
 
 #[cfg(test)]
@@ -154,10 +240,13 @@ mod tests {
         let minions = minions.map(|(id, n)| (id.parse().unwrap(), address(n)));
         let connected = Connected {
             minions: BTreeMap::from(minions),
+            elsewhere: BTreeMap::from([("f".parse().unwrap(), address(1))]),
             connections: BTreeMap::from([(address(1), 1), (address(2), 2), (address(3), 9)]),
         };
         let doubtful = BTreeMap::from([(address(1), ids(&["a", "b"]))]);
         assert_eq!(connected.doubtful(), doubtful);
+        let known = |id: &str| connected.contains(&id.parse().unwrap());
+        assert!(known("a") && known("f") && !known("g"));
     }
 
     #[test]

@@ -269,6 +269,9 @@ fn a_gateway_owns_an_id_only_with_the_registered_key() {
         gateway.put(&a, &own.pkcs1_fingerprint()).unwrap();
         assert_eq!(gateway.state(keys, &a).unwrap(), Some(KeyState::Accepted));
         assert_eq!(gateway.ids().unwrap(), std::slice::from_ref(&a));
+        assert_eq!(gateway.alias(&a), None);
+        gateway.put_alias(&a, "a uuid").unwrap();
+        assert_eq!(gateway.alias(&a).as_deref(), Some("a uuid"));
         keys.put(KeyState::Accepted, &a, &other.to_pem()).unwrap();
         assert_eq!(gateway.state(keys, &a).unwrap(), None);
         let connected = [(a.clone(), "10.0.0.1".parse().unwrap())].into();
@@ -291,5 +294,15 @@ fn grains_are_limited() {
         let refused = cache.store(&a, &large, &Map::new()).unwrap_err();
         assert_eq!(refused.kind(), std::io::ErrorKind::InvalidInput);
         assert_eq!(*cache.get(&a).unwrap().grains, small);
+    });
+}
+
+#[test]
+fn minions_at_other_masters_are_kept() {
+    each(|stores| {
+        let connected = [(id("a"), "10.0.0.1".parse().unwrap())].into();
+        stores.elsewhere.put(&connected).unwrap();
+        stores.elsewhere.keep().unwrap();
+        assert_eq!(stores.elsewhere.get(), connected);
     });
 }

@@ -83,15 +83,18 @@ pub enum Channel {
     Events,
     /// Who is there, for all.
     Members,
+    /// Which minions are connected, for all.
+    Presence,
     /// What one master asks another one, and answers.
     Letters,
 }
 
 impl Channel {
-    const ALL: [Channel; 4] = [
+    const ALL: [Channel; 5] = [
         Channel::Jobs,
         Channel::Events,
         Channel::Members,
+        Channel::Presence,
         Channel::Letters,
     ];
 
@@ -101,6 +104,7 @@ impl Channel {
             Channel::Jobs => "job",
             Channel::Events => "ev",
             Channel::Members => "member",
+            Channel::Presence => "present",
             Channel::Letters => "to",
         }
     }

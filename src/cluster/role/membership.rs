@@ -67,15 +67,6 @@ impl Cluster<'_> {
         }
     }
 
-    /// Logs when this master begins to lead, or ends.
-    pub(super) fn tell_of_leading(&mut self) {
-        let leads = self.lease.is_leader(Instant::now());
-        if std::mem::replace(&mut self.said_leader, leads) != leads {
-            let what = if leads { "leads" } else { "leads no more" };
-            log::info!("cluster: this master {what}: the leader runs the schedule");
-        }
-    }
-
     /// Logs when the servers do nothing any more, although they are connected.
     pub(super) fn tell_of_silence(&mut self) {
         if self.membership != Membership::Member {
@@ -210,6 +201,7 @@ impl Cluster<'_> {
         let (id, origin) = (&self.config.id, &self.origin);
         self.streams.join(&self.secret, id, &mark, origin);
         self.peers.join(&self.secret, &mark, origin);
+        self.connected.join(&self.secret, &mark, origin);
         if let Some(since) = self.streams.resync() {
             self.peers.resync.want(since);
         }

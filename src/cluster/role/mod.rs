@@ -14,31 +14,35 @@
 //! data of NATS is lost, no master fills the new bucket by itself, since a deleted key could come back: the log says what
 //! to do.
 
+mod leading;
 mod membership;
 mod peers;
+mod presence;
 mod publication;
 mod streams;
 
+use crate::agents;
 use crate::feed::{self, News};
 use crate::key_files::KeyFiles;
-use crate::lease::Lease;
 use crate::link::{Channel, Entry, Link, LinkEvent, StreamKind};
 use crate::memory::{self, Memory};
 use crate::progress::Source;
 use crate::record::{
-    KeyRecord, Keys, LEAD, META, Meta, PAIR, PUBLICATION, PublicationKey, Sealer, id_of, name_of,
+    KeyRecord, Keys, LEAD, META, Meta, PAIR, PUBLICATION, PublicationKey, Sealer, gateway_of,
+    id_of, name_of,
 };
 use crate::seal::new_origin;
 use crate::sync::{Act, KeySync, Put};
 use crossbeam_channel::Receiver;
 use halite_config::{Acknowledge, ClusterConfig, MasterConfig};
-use halite_crypto::{ClusterSecret, random_hex};
+use halite_crypto::ClusterSecret;
 use halite_master::events::Bus;
 use halite_master::roles::{CLUSTER, Roles, exit_if_oversized};
 use halite_master::score::Score;
 use halite_store::Stores;
 use halite_store::keys::{KeyState, event_act};
 use halite_store::local::{self, cluster_secret};
+use halite_store::presence::Addresses;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_sys::exit::ExitError;
 use halite_sys::log_limiter::LogLimiter;
@@ -69,6 +73,8 @@ enum Input {
     Link(LinkEvent),
     /// About jobs of this master.
     News(News),
+    /// The minions that are connected to this master.
+    Here(Addresses),
 }
 
 /// Runs the role until it is stopped.
@@ -87,6 +93,9 @@ pub fn run(
     let news = sender.clone();
     let about_jobs = move |event| news.send(Input::News(event)).map_err(|_| ());
     feed::start(config, stop, about_jobs)?;
+    let here = sender.clone();
+    let connected = move |minions| here.send(Input::Here(minions)).map_err(|_| ());
+    presence::watch(config, stop, connected)?;
     let from_link = move |event| sender.send(Input::Link(event)).map_err(|_| ());
     let mut role = Cluster::new(
         config,
@@ -132,9 +141,10 @@ struct Cluster<'a> {
     sync: KeySync,
     streams: streams::Streams,
     peers: peers::Peers,
+    connected: presence::Connected,
     /// The name of this start.
     origin: String,
-    lease: Lease,
+    leases: leading::Leases,
     /// To the request server, whose answers to returns wait.
     requests: Dealer,
     acknowledges: Acknowledge,
@@ -206,8 +216,9 @@ impl<'a> Cluster<'a> {
             files,
             streams: streams::Streams::new(config, &stores)?,
             peers: peers::Peers::new(cluster, &config.id, unix_now()),
+            connected: presence::Connected::new(&config.id),
             origin: new_origin(&config.id),
-            lease: Lease::new(format!("{} {}", config.id, random_hex(8))),
+            leases: leading::Leases::new(config),
             stores,
             shared: SharedSecret::inherited()?,
             bus: Bus::new(config),
@@ -247,10 +258,11 @@ impl<'a> Cluster<'a> {
             "told" => self.streams.outbox.told, "waiting" => self.streams.outbox.backlog(),
             "returns" => self.streams.inbox.returns, "published" => self.streams.inbox.published,
             "data" => self.streams.data.stored, "events_dropped" => self.streams.events.dropped,
-            "leader" => u64::from(self.lease.is_leader(Instant::now())),
+            "leader" => u64::from(self.leases.is_leader()), "gateways" => self.leases.gateways(),
             "apart" => u64::from(self.membership == Membership::Refused),
             "draining" => u64::from(self.peers.is_draining),
             "fetched" => self.peers.resync.fetched, "comparing" => u64::from(self.peers.resync.wanted.is_some()),
+            "minions_elsewhere" => self.connected.lists.count_elsewhere() as u64,
             "members" => self.member_records(),
         }
     }
@@ -262,6 +274,7 @@ impl<'a> Cluster<'a> {
                 match input {
                     Input::Link(event) => self.hear(event)?,
                     Input::News(news) => self.news(news),
+                    Input::Here(minions) => self.connected_here(minions),
                 }
             }
         }
@@ -269,11 +282,16 @@ impl<'a> Cluster<'a> {
         self.acknowledge();
         self.settle_founding()?;
         self.tend_peers()?;
+        self.tend_presence();
         self.lead();
         self.tell_of_leading();
+        self.fire_presence();
         if self.looked.is_none_or(|at| at.elapsed() >= WATCH) {
             self.looked = Some(Instant::now());
             for (id, keys) in self.files.changes()? {
+                if keys.is_empty() {
+                    agents::forget(&self.stores, &id)?;
+                }
                 let act = self.sync.files_changed(&id, keys);
                 self.act(act)?;
             }
@@ -392,6 +410,7 @@ impl<'a> Cluster<'a> {
                 Channel::Jobs => self.heard_job(&origin, &bytes)?,
                 Channel::Events => self.heard(&origin, &bytes),
                 Channel::Members => self.heard_member(&origin, &bytes),
+                Channel::Presence => self.heard_presence(&origin, &bytes),
                 Channel::Letters => self.heard_letter(&origin, &bytes)?,
             },
             LinkEvent::Appended(kind, ticket, is_told) => {
@@ -417,7 +436,7 @@ impl<'a> Cluster<'a> {
         self.founded = None;
         self.replacing = None;
         self.sync.down();
-        self.lease.down();
+        self.leases.down();
     }
 
     fn entry(&mut self, entry: Entry) -> Result<(), ExitError> {
@@ -435,13 +454,7 @@ impl<'a> Cluster<'a> {
                 Some(key) => self.take_publication(key, revision)?,
                 None => self.foreign_publication(revision),
             },
-            LEAD => {
-                let lead = self.sealer.open_lead(value);
-                let is_ours = lead.is_some();
-                if !self.lease.entry(lead, revision, Instant::now()) || !is_ours {
-                    self.stranger(LEAD);
-                }
-            }
+            name if name == LEAD || gateway_of(name).is_some() => self.check_lead(&entry),
             _ => {
                 let Some(id) = id_of(name) else {
                     self.stranger(name);
@@ -535,32 +548,11 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
-    /// Makes room for another leader.
-    fn resign(&mut self) {
-        let resigns = self.lease.resign(Instant::now());
-        if let Some((lead, revision)) = resigns.filter(|_| self.membership == Membership::Member) {
-            let sealed = self.sealer.seal_lead(&lead);
-            self.link.put(LEAD.to_owned(), sealed, revision);
-        }
-    }
-
     /// This process ends.
     fn leave(&mut self) {
         self.resign();
+        self.tell_no_presence();
         self.tell_standing(true);
-    }
-
-    /// Becomes the leader if nobody is, or stays it.
-    fn lead(&mut self) {
-        if self.membership != Membership::Member || self.streams.is_pausing() {
-            return;
-        }
-        if let Some((lead, revision)) = self.lease.due(Instant::now()) {
-            let sealed = self.sealer.seal_lead(&lead);
-            if !self.link.put(LEAD.to_owned(), sealed, revision) {
-                self.lease.ended(Put::Unknown);
-            }
-        }
     }
 
     fn put_ended(&mut self, name: &str, how: Put) -> Result<(), ExitError> {
@@ -576,11 +568,8 @@ impl<'a> Cluster<'a> {
             }
             return Ok(());
         }
-        if name == LEAD {
-            self.lease.ended(how);
-            if how == Put::Unknown {
-                self.streams.not_taken();
-            }
+        if self.leases.ended(name, how) && how == Put::Unknown {
+            self.streams.not_taken();
         }
         if let Some(id) = id_of(name) {
             let act = self.sync.put_ended(&id, how);

@@ -88,7 +88,7 @@ impl Cluster<'_> {
         Standing {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             since: self.peers.started,
-            is_leader: self.lease.is_leader(Instant::now()),
+            is_leader: self.leases.is_leader(),
             is_draining: self.peers.is_draining,
             is_stopping,
             connections: u64::try_from(connections.unwrap_or(0)).unwrap_or(0),

@@ -267,7 +267,12 @@ impl Cluster<'_> {
     /// A message with events.
     pub(super) fn heard(&mut self, origin: &str, bytes: &[u8]) {
         match self.streams.events.take(origin, bytes) {
-            Some(events) => self.bus.fire_all(events),
+            Some(events) => {
+                for (tag, data) in &events {
+                    self.heard_event(tag, data);
+                }
+                self.bus.fire_all(events);
+            }
             None => self.stranger(&format!("a message of ev.{origin:.100}")),
         }
     }

@@ -82,7 +82,20 @@ const GATEWAYS: &[(&str, &[(&str, SettingKind)])] = &[
     ("sysinspect", SYSINSPECT),
 ];
 
+/// Gateways that reach their agents through a broker, so that in a cluster one master after the other can run them. Minions of
+/// sysinspect connect to one master.
+pub const THROUGH_BROKERS: [&str; 2] = ["arena", "collective"];
+
 impl MasterConfig {
+    /// The configured gateways that one master of the cluster runs; none without a cluster.
+    pub fn gateways_of_clusters(&self) -> Vec<&'static str> {
+        let is_there = |name: &&str| gateway_settings(&self.gateways, name).is_some();
+        match self.cluster() {
+            Some(_) => THROUGH_BROKERS.into_iter().filter(is_there).collect(),
+            None => Vec::new(),
+        }
+    }
+
     /// Settings of the sysinspect gateway; `None` if it is not enabled.
     pub fn sysinspect_gateway(&self) -> Option<SysinspectGateway> {
         let given = gateway_settings(&self.gateways, "sysinspect")?;

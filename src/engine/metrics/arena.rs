@@ -1,11 +1,14 @@
 //! Metrics of the gateway for ARENA.
 
-use super::record::{all, as_number};
+use super::record::{all, as_number, waits};
 use super::text::{MetricKind::*, Text};
 use halite_wire::Map;
 
 /// Renders all of them from the gateway's record.
 pub(super) fn render(text: &mut Text, r: &Map) {
+    if waits(text, "halite_arena_waits", r) {
+        return;
+    }
     #[rustfmt::skip]
     let fields = [
         ("halite_arena_up", Gauge, "Whether a broker of the realm is connected.", "up"),

@@ -20,6 +20,7 @@ pub(super) fn render(text: &mut Text, r: &Map) {
         ("halite_cluster_published_total", Counter, "Jobs of other masters that were published.", "published"),
         ("halite_cluster_data_total", Counter, "Grains, pillars and mines of other masters that were stored.", "data"),
         ("halite_cluster_events_dropped_total", Counter, "Events that the other masters do not hear of, since there were too many.", "events_dropped"),
+        ("halite_cluster_minions_elsewhere", Gauge, "Minions that are connected to other masters.", "minions_elsewhere"),
         ("halite_cluster_draining", Gauge, "Whether this master sends its minions away.", "draining"),
         ("halite_cluster_comparing", Gauge, "Whether this master compares its jobs with those of the others.", "comparing"),
         ("halite_cluster_fetched_total", Counter, "Records of jobs that this master lacked and fetched from others.", "fetched"),

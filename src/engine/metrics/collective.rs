@@ -1,11 +1,14 @@
 //! Metrics of the gateway for MCollective and Choria.
 
-use super::record::{all, as_number};
+use super::record::{all, as_number, waits};
 use super::text::{MetricKind::*, Text};
 use halite_wire::{Map, Value};
 
 /// Renders all of them from the gateway's record.
 pub(super) fn render(text: &mut Text, r: &Map) {
+    if waits(text, "halite_collective_waits", r) {
+        return;
+    }
     #[rustfmt::skip]
     let fields = [
         ("halite_collective_up", Gauge, "Whether a broker of the collective is connected.", "up"),
@@ -17,7 +20,7 @@ pub(super) fn render(text: &mut Text, r: &Map) {
         ("halite_collective_timeouts_total", Counter, "Nodes that did not answer an action in time.", "timeouts"),
         ("halite_collective_unsent_total", Counter, "Messages that could not be sent.", "unsent"),
         ("halite_collective_dropped_total", Counter, "Received messages dropped because the queue was full.", "dropped"),
-        ("halite_collective_inward_nodes", Gauge, "Minions of this master that are nodes of the collective.", "inward_nodes"),
+        ("halite_collective_inward_nodes", Gauge, "Minions that are nodes of the collective.", "inward_nodes"),
         ("halite_collective_inward_requests_total", Counter, "Valid requests to nodes that are minions.", "inward_requests"),
         ("halite_collective_inward_replies_total", Counter, "Replies of nodes that are minions.", "inward_replies"),
         ("halite_collective_inward_running", Gauge, "Jobs of the collective with missing returns.", "inward_running"),

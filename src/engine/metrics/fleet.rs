@@ -4,8 +4,7 @@ use halite_config::MasterConfig;
 use halite_store::Stores;
 use halite_store::keys::KeyState;
 use halite_store::minions::DataVersion;
-use halite_store::presence::peers;
-use halite_wire::Value;
+use halite_store::presence;
 use halite_wire::ids::{Jid, MinionId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -21,8 +20,8 @@ const RECENT: i64 = 600;
 pub struct Figures {
     /// Keys by the name of their state.
     pub keys: BTreeMap<&'static str, usize>,
-    /// Minions with an accepted key whose address holds a connection to the publish port, and agents that their gateway
-    /// lists as connected.
+    /// Minions with an accepted key whose address holds a connection to the publish port, agents that their gateway
+    /// lists as connected, and those that other masters of the cluster have told of.
     pub connected: usize,
     /// Other minions with an accepted key.
     pub silent: usize,
@@ -86,7 +85,8 @@ impl FleetView {
                 accepted = ids.to_vec();
             }
         }
-        let peers = peers(config);
+        let peers = presence::peers(config);
+        let elsewhere = presence::elsewhere(config, &self.stores);
         let gateways = self.stores.gateways.all();
         let agents: BTreeSet<MinionId> = gateways
             .iter()
@@ -101,7 +101,8 @@ impl FleetView {
             let there = known.is_some_and(|k| k.addresses.iter().any(|a| peers.contains(a)));
             // An agent may have the address of a minion on its host.
             let agent = gateways.iter().any(|gateway| gateway.knows(id));
-            if agents.contains(id) || there && !agent {
+            let is_here = agents.contains(id) || there && !agent;
+            if is_here || elsewhere.contains_key(id) {
                 figures.connected += 1
             } else {
                 figures.silent += 1
@@ -118,12 +119,7 @@ impl FleetView {
         };
         if self.known.get(id).is_none_or(|k| k.stored != stored) {
             let grains = self.stores.minions.peek(id)?.grains;
-            let addresses = ["ipv4", "ipv6"]
-                .iter()
-                .filter_map(|grain| grains.get(grain))
-                .flat_map(Value::str_list)
-                .filter_map(|text| text.parse().ok())
-                .collect();
+            let addresses = presence::addresses(&grains).collect();
             let version = grains.str("saltversion").unwrap_or_default().to_owned();
             let known = Known {
                 stored,

@@ -26,6 +26,14 @@ pub(super) fn each(
     }
 }
 
+/// Whether a gateway waits; if so, there is nothing more to say about it.
+pub(super) fn waits(text: &mut Text, name: &'static str, r: &Map) -> bool {
+    let waits = number(r, "waits");
+    let help = "Whether this gateway waits, since one master of the cluster runs it.";
+    text.one(name, MetricKind::Gauge, help, waits);
+    waits > 0.0
+}
+
 /// A number of a record by name; 0 if missing.
 pub(super) fn number(record: &Map, name: &str) -> f64 {
     as_number(record.get(name))

@@ -323,7 +323,7 @@ fn fleet(text: &mut Text, fleet: &Figures) {
     for (state, count) in &fleet.keys {
         text.sample(&[("state", state)], *count as f64);
     }
-    let help = "Minions with an accepted key, by whether their address has a connection to the publish port, or their gateway lists them; minions without cached grains count as silent.";
+    let help = "Minions with an accepted key, by whether their address has a connection to the publish port (in a cluster, of any master), or their gateway lists them; minions without cached grains count as silent.";
     text.family("halite_minions", Gauge, help)
         .sample(&[("state", "connected")], fleet.connected as f64)
         .sample(&[("state", "silent")], fleet.silent as f64);

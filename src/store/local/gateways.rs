@@ -1,7 +1,9 @@
-//! Records of gateways: `cachedir/gateways/<name>`, with a file per agent in `minions`, and `connected`.
+//! Records of gateways: `cachedir/gateways/<name>`, with a file per agent in `minions`, and in `uuids` if
+//! it has an alias, and `connected`.
 
+use super::connected::{read_list, write_list};
 use super::{found, version};
-use crate::gateways::{GatewayStore, GatewayStores, STALE};
+use crate::gateways::{GatewayStore, GatewayStores};
 use crate::keys::Version;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_wire::ids::MinionId;
@@ -51,6 +53,15 @@ impl LocalGateway {
     fn path(&self, id: &MinionId) -> PathBuf {
         self.dir.join("minions").join(id.as_str())
     }
+
+    /// Named for the gateway that has them.
+    fn alias_path(&self, id: &MinionId) -> PathBuf {
+        self.dir.join("uuids").join(id.as_str())
+    }
+
+    fn list(&self) -> PathBuf {
+        self.dir.join("connected")
+    }
 }
 
 impl GatewayStore for LocalGateway {
@@ -74,6 +85,16 @@ impl GatewayStore for LocalGateway {
         write_atomic(&self.path(id), fingerprint.as_bytes(), 0o600)
     }
 
+    fn alias(&self, id: &MinionId) -> Option<String> {
+        let text = std::fs::read_to_string(self.alias_path(id)).ok()?;
+        Some(text.trim().to_owned())
+    }
+
+    fn put_alias(&self, id: &MinionId, alias: &str) -> io::Result<()> {
+        make_dir(&self.dir.join("uuids"), 0o700)?;
+        write_atomic(&self.alias_path(id), alias.as_bytes(), 0o600)
+    }
+
     fn remove(&self, id: &MinionId) -> io::Result<()> {
         found(std::fs::remove_file(self.path(id))).map(drop)
     }
@@ -89,34 +110,18 @@ impl GatewayStore for LocalGateway {
     }
 
     fn put_connected(&self, connected: &BTreeMap<MinionId, IpAddr>) -> io::Result<()> {
-        let lines = connected
-            .iter()
-            .map(|(id, address)| format!("{id} {address}\n"));
-        let text: String = lines.collect();
-        write_atomic(&self.dir.join("connected"), text.as_bytes(), 0o644)
+        write_list(&self.list(), connected)
     }
 
     fn connected(&self) -> BTreeMap<MinionId, IpAddr> {
-        let path = self.dir.join("connected");
-        let fresh = std::fs::metadata(&path)
-            .and_then(|meta| meta.modified())
-            .is_ok_and(|at| at.elapsed().unwrap_or_default() < STALE);
-        if !fresh {
-            return BTreeMap::new();
-        }
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
-        text.lines()
-            .filter_map(|line| {
-                let (id, address) = line.split_once(' ')?;
-                Some((id.parse().ok()?, address.parse().ok()?))
-            })
-            .collect()
+        read_list(&self.list())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateways::STALE;
 
     #[test]
     fn a_stale_list_is_ignored() {

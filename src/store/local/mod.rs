@@ -5,6 +5,7 @@
 
 mod banks;
 mod cluster_sessions;
+mod connected;
 mod gateways;
 pub mod jobs;
 mod keys;
@@ -17,6 +18,7 @@ pub mod transfer;
 
 pub use banks::Bank;
 pub use cluster_sessions::{ClusterSessions, epoch};
+pub use connected::LocalElsewhere;
 pub use gateways::LocalGateways;
 pub use jobs::{BatchIndex, JobLog, StockLayout};
 pub use keys::LocalKeys;
@@ -71,6 +73,7 @@ pub(crate) fn open(config: &MasterConfig) -> Stores {
         syndics: Arc::new(LocalSyndics::new(config)),
         gateways: Arc::new(LocalGateways::new(&config.cachedir)),
         rotation: Arc::new(LocalRotation::new(config)),
+        elsewhere: Arc::new(LocalElsewhere::new(&config.cluster_dir())),
     }
 }
 

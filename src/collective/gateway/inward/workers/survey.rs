@@ -105,7 +105,9 @@ impl<'a> Surveyor<'a> {
     /// Keys or records of gateways cannot be listed.
     pub fn survey(&mut self, news: bool, stop: &StopFlag) -> io::Result<Vec<Node>> {
         let config = self.config;
-        let connected: Lookup = &|ids, grains| presence::connected_among(config, ids, grains);
+        let stores = self.stores;
+        let connected: Lookup =
+            &|ids, grains| presence::connected_among(config, stores, ids, grains);
         let jobs = self.stores.jobs.clone();
         let ping: Ping = &|ids| ping(config, &*jobs, ids, stop);
         self.survey_with(connected, ping, news)
@@ -121,7 +123,7 @@ impl<'a> Surveyor<'a> {
         let grains = |id: &MinionId| held.get(id).map(|(_, grains)| grains.clone());
         let present = connected(&ids, &grains);
         let silent = self.silent(&present, ping, news);
-        ids.retain(|id| present.minions.contains_key(id) && !silent.contains(id));
+        ids.retain(|id| present.contains(id) && !silent.contains(id));
         let fleet = Fleet {
             ids: &ids,
             held: &self.grains,
@@ -386,6 +388,7 @@ mod tests {
             Connected {
                 minions: there.map(|id| (id, address)).collect(),
                 connections: BTreeMap::from([(address, 9)]),
+                ..Connected::default()
             }
         };
         let nobody: Ping = &|_| panic!("nobody is in doubt");
@@ -446,6 +449,7 @@ mod tests {
         let connected: Lookup = &|ids, _| Connected {
             minions: ids.iter().map(|id| (id.clone(), address)).collect(),
             connections: BTreeMap::from([(address, connections.get())]),
+            ..Connected::default()
         };
         let ping: Ping = &|ids| {
             pings.set(pings.get() + 1);
