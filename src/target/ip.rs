@@ -1,8 +1,6 @@
 //! Targets by address or network, using the grains `ipv4` and `ipv6`.
-//!
-//! Addresses and networks are parsed like Python's `ipaddress` does: no leading zeros, and a network must not have bits
-//! set to the right of its prefix.
 
+use halite_wire::network::Network;
 use halite_wire::{Map, Value};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -17,14 +15,7 @@ pub enum IpTest {
         text: String,
     },
     /// A network.
-    Network {
-        /// Whether it belongs to IPv6.
-        v6: bool,
-        /// Its address as a number.
-        net: u128,
-        /// The bits of an address that must be equal to `net`.
-        mask: u128,
-    },
+    Network(Network),
 }
 
 impl IpTest {
@@ -37,21 +28,7 @@ impl IpTest {
                 text: python_text(address) + &scope,
             });
         }
-        let (left, right) = text.split_once('/')?;
-        let (address, scope) = address(left)?;
-        if scope.is_some() {
-            return None;
-        }
-        let (net, bits) = number(address);
-        let mask = match address {
-            IpAddr::V4(_) => prefix(right, bits).or_else(|| v4_mask(right))?,
-            IpAddr::V6(_) => prefix(right, bits)?,
-        };
-        (net & !mask & ones(bits) == 0).then_some(IpTest::Network {
-            v6: address.is_ipv6(),
-            net,
-            mask,
-        })
+        Network::parse(text).map(IpTest::Network)
     }
 
     /// Whether one of the addresses in these grains matches.
@@ -68,10 +45,11 @@ impl IpTest {
 
     /// The grain it tests.
     pub fn grain(&self) -> &'static str {
-        match self {
-            IpTest::Address { v6, .. } | IpTest::Network { v6, .. } if *v6 => "ipv6",
-            _ => "ipv4",
-        }
+        let v6 = match self {
+            IpTest::Address { v6, .. } => *v6,
+            IpTest::Network(network) => network.is_ipv6(),
+        };
+        if v6 { "ipv6" } else { "ipv4" }
     }
 
     fn fits(&self, item: &Value) -> bool {
@@ -80,9 +58,9 @@ impl IpTest {
         };
         match self {
             IpTest::Address { text, .. } => text == item,
-            IpTest::Network { v6, net, mask } => address(item).is_some_and(|(address, _)| {
-                address.is_ipv6() == *v6 && number(address).0 & mask == *net
-            }),
+            IpTest::Network(network) => {
+                address(item).is_some_and(|(address, _)| network.contains(address))
+            }
         }
     }
 }
@@ -98,40 +76,6 @@ fn address(text: &str) -> Option<(IpAddr, Option<&str>)> {
         None => (text, None),
     };
     text.parse::<Ipv6Addr>().ok().map(|v6| (v6.into(), scope))
-}
-
-fn number(address: IpAddr) -> (u128, u32) {
-    match address {
-        IpAddr::V4(v4) => (v4.to_bits().into(), 32),
-        IpAddr::V6(v6) => (v6.to_bits(), 128),
-    }
-}
-
-fn ones(bits: u32) -> u128 {
-    if bits == 0 {
-        0
-    } else {
-        u128::MAX >> (128 - bits)
-    }
-}
-
-/// The mask for a prefix length, as in `/24`.
-fn prefix(text: &str, bits: u32) -> Option<u128> {
-    if text.is_empty() || !text.bytes().all(|b| b.is_ascii_digit()) {
-        return None;
-    }
-    let length: u32 = text.parse().ok().filter(|length| *length <= bits)?;
-    Some(ones(bits) & !ones(bits - length))
-}
-
-/// The mask for `/255.255.255.0` or its inverse, `/0.0.0.255`.
-fn v4_mask(text: &str) -> Option<u128> {
-    let mask = text.parse::<Ipv4Addr>().ok()?.to_bits();
-    let is_mask = |mask: u32| mask.leading_ones() + mask.trailing_zeros() >= 32;
-    if is_mask(mask) {
-        return Some(mask.into());
-    }
-    is_mask(!mask).then_some((!mask).into())
 }
 
 /// Python prints an IPv4 address embedded in an IPv6 one in hexadecimal.

@@ -9,6 +9,7 @@ pub mod ids;
 mod incomplete;
 pub mod json;
 pub mod msgpack;
+pub mod network;
 pub mod pyjson;
 pub mod pylines;
 pub mod pyrandom;
