@@ -33,6 +33,7 @@ use halite::wire::budget::Budget;
 use halite::wire::envelope::{Body, Envelope, check_id, clear_load, envelope_id, peek_cmd};
 use halite::wire::ids::{Jid, Tag};
 use halite::wire::msgpack::{self, Profile};
+use halite::wire::proxy::{HeaderDecoder, MAX_HEADER};
 use halite::wire::tcp;
 use halite::wire::ws;
 use halite::wire::yaml;
@@ -63,6 +64,7 @@ pub const ALL: &[Entry] = &[
     ("zmtp_request", zmtp_requests),
     ("tcp_frame", tcp_frames),
     ("ws_stream", ws_stream),
+    ("proxy_header", proxy_header),
     ("ruby_marshal", ruby_marshal),
     ("ruby_psych", ruby_psych),
     ("collective_core", collective_core),
@@ -419,6 +421,40 @@ pub fn tcp_frames(data: &[u8]) {
         let reply = [tcp::frame_start(&head), body.clone()].concat();
         let again = tcp::Frame::parse(&reply).unwrap();
         assert_eq!((again.head, again.body), (&head[..], &body[..]));
+    }
+}
+
+/// What a load balancer sends first, whole and in pieces.
+pub fn proxy_header(data: &[u8]) {
+    let heard = |size: usize| {
+        let (mut decoder, mut taken) = (HeaderDecoder::default(), 0);
+        while taken < data.len() {
+            let wanted = decoder.wanted().min(size).min(data.len() - taken);
+            assert!(wanted > 0, "it is not complete");
+            let piece = &data[taken..taken + wanted];
+            taken += wanted;
+            assert!(taken <= MAX_HEADER);
+            match decoder.push(piece) {
+                Ok(None) => {}
+                Ok(Some(origin)) => return Ok(Some((origin, taken))),
+                Err(why) => return Err(why),
+            }
+        }
+        Ok(None)
+    };
+    let whole = heard(data.len().max(1));
+    for size in [1, 3] {
+        assert_eq!(whole, heard(size));
+    }
+    if let Ok(Some((origin, length))) = whole {
+        let (header, _) = data.split_at(length);
+        let mut decoder = HeaderDecoder::default();
+        // More than is wanted is left alone.
+        let mut again = decoder.push(&header[..header.len().min(16)]);
+        if again == Ok(None) {
+            again = decoder.push(&data[16..]);
+        }
+        assert_eq!(again, Ok(Some(origin)));
     }
 }
 

@@ -10,6 +10,7 @@ mod incomplete;
 pub mod json;
 pub mod msgpack;
 pub mod network;
+pub mod proxy;
 pub mod pyjson;
 pub mod pylines;
 pub mod pyrandom;
