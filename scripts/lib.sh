@@ -56,6 +56,8 @@ missing_for_tests() {
             has setpriv || echo util-linux
             has ip || echo iproute2
             has pgrep || echo procps
+            # In front of masters.
+            [ -x /usr/sbin/haproxy ] || has haproxy || echo haproxy
             # Encrypted and git pillars.
             has gpg || echo gnupg
             has git || echo git

@@ -1,7 +1,9 @@
 //! Option types with a fixed set of words, and the directories of environments.
 
 use super::value::{Converted, OptionValue, converted, text, with_note};
+use halite_wire::network::{Network, any_contains};
 use halite_wire::{Map, Transport, Value};
+use std::net::IpAddr;
 
 macro_rules! words {
     ($($(#[$meta:meta])* $name:ident = $type:literal { $($(#[$word_meta:meta])* $variant:ident = $word:literal,)* })*) => {$(
@@ -113,6 +115,35 @@ impl OptionValue for Transports {
     fn to_value(&self) -> Value {
         let names: Vec<String> = self.0.iter().map(Transport::to_string).collect();
         names.into()
+    }
+}
+
+/// Addresses and networks (`proxy_protocol`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Networks(pub Vec<Network>);
+
+impl Networks {
+    /// Whether an address is in one of them; one of IPv4 in a form of IPv6 is of IPv4.
+    pub fn contain(&self, address: IpAddr) -> bool {
+        any_contains(&self.0, address)
+    }
+}
+
+impl OptionValue for Networks {
+    const TYPE: &'static str =
+        "a list of addresses and networks such as 10.0.0.5 and 10.1.0.0/24 (no names, no ports)";
+
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        let one = |value: &Value| Network::parse(value.as_str()?.trim());
+        converted(Networks(match value {
+            Value::Array(items) => items.iter().map(one).collect::<Option<_>>()?,
+            single => vec![one(single)?],
+        }))
+    }
+
+    fn to_value(&self) -> Value {
+        let texts: Vec<String> = self.0.iter().map(Network::to_string).collect();
+        texts.into()
     }
 }
 

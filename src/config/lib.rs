@@ -23,6 +23,7 @@ mod master;
 mod minion;
 pub mod paths;
 mod pools;
+mod proxies;
 mod returners;
 mod runtime;
 mod source;
@@ -44,8 +45,8 @@ pub use finish::Standing;
 pub use gateways::{ArenaGateway, Broker, CollectiveGateway, Plugin, SysinspectGateway};
 pub use inspect::{Given, Inspection, inspect};
 pub use kinds::{
-    BusFraming, ExtPillars, Items, JobCacheCompat, LogFormat, PeerRules, Reactions, Roots,
-    SaltSeries, TokenOverride, Transports,
+    BusFraming, ExtPillars, Items, JobCacheCompat, LogFormat, Networks, PeerRules, Reactions,
+    Roots, SaltSeries, TokenOverride, Transports,
 };
 pub use logs::log_options_of;
 pub use master::{MASTER_OPTIONS, MasterConfig};

@@ -72,6 +72,7 @@ impl MasterConfig {
         let unknown = c.check_cluster(&checks)?;
         c.warnings.extend(unknown);
         c.read_ports(&checks)?;
+        c.check_balancers(&checks)?;
         c.warnings
             .extend(super::transport::unknown_options(&c.transport_opts));
         let has_tls = c.ports().iter().any(|p| p.transport != Transport::ZeroMq);

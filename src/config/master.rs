@@ -1,8 +1,8 @@
 //! Options of the master.
 
 use super::kinds::{
-    BusFraming, Decrypt, ExtPillars, Items, JobCacheCompat, LogFormat, PeerRules, Reactions, Roots,
-    SaltSeries, TokenOverride, Transports,
+    BusFraming, Decrypt, ExtPillars, Items, JobCacheCompat, LogFormat, Networks, PeerRules,
+    Reactions, Roots, SaltSeries, TokenOverride, Transports,
 };
 use super::table::options;
 use super::tls::Ssl;
@@ -58,6 +58,10 @@ options! {
         /// Seconds that minions wait for the answer to a sign-in (their `auth_timeout`). Sign-ins that have waited
         /// longer are dropped, since the minion has retried. 0: only `request_timeout` applies.
         auth_queue_timeout: u64 = "5";
+        /// Addresses and networks of the load balancers in front of both ports, such as `[10.0.0.5, 10.1.0.0/24]`.
+        /// Their connections must begin with a header of the PROXY protocol, version 2 (`send-proxy-v2` in HAProxy),
+        /// and count as those of the address in it; others are never read for one. Empty: there are none.
+        proxy_protocol: Networks = "[]";
         /// Account that the processes run as.
         user: String = "root";
         /// Directory prepended to the paths below, except `file_roots`.

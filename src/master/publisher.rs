@@ -21,8 +21,10 @@ use halite_config::MasterConfig;
 use halite_crypto::{CipherKind, Crypticle, Gcm, KeyString, PUBLICATION, PrivateKey, Signing};
 use halite_store::Stores;
 use halite_store::keys::Version;
+use halite_store::relayed;
 use halite_store::sessions::SessionStore;
 use halite_sys::exit::ExitError;
+use halite_sys::log_limiter::LogLimiter;
 use halite_sys::shared::SharedSecret;
 use halite_sys::signals::StopFlag;
 use halite_transport::poll::{Poller, Source};
@@ -34,9 +36,11 @@ use halite_transport::tls::ServerTls;
 use halite_wire::envelope::envelope_id;
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Item, Profile, Reader};
+use halite_wire::tls::TlsOptions;
 use halite_wire::topics::{self, BROADCAST, PRIVATE};
 use halite_wire::{Map, Transport};
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -72,6 +76,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
             checked = Instant::now();
             exit_if_oversized()?;
             announce(&mut sealer, &mut ports)?;
+            ports.tell_relayed();
             if drains.begins() {
                 ports.drain(drains.within)?;
             }
@@ -123,12 +128,20 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
 
 /// The publish ports of all transports.
 struct Ports {
-    all: Vec<(Transport, Box<dyn PublishPort>)>,
+    all: Vec<(halite_config::Ports, Box<dyn PublishPort>)>,
     registrar: Registrar,
     sessions: Arc<dyn SessionStore>,
     /// Keys for private jobs; when there are too many, all are dropped.
     private: HashMap<MinionId, (Version, Gcm)>,
     filtering: bool,
+    relayed: RelayedFile,
+}
+
+/// Where other processes read who is connected through load balancers.
+struct RelayedFile {
+    path: PathBuf,
+    is_due: bool,
+    failures: LogLimiter,
 }
 
 impl Ports {
@@ -141,6 +154,31 @@ impl Ports {
         Ok(())
     }
 
+    /// Tells the other processes who is connected through load balancers, if that has changed.
+    fn tell_relayed(&mut self) {
+        // All of them are asked, so that none tells the same again.
+        let changed = self.all.iter_mut().map(|(_, port)| port.changed_relayed());
+        if changed.fold(false, |any, one| any | one) {
+            self.relayed.is_due = true;
+        }
+        if !self.relayed.is_due {
+            return;
+        }
+        let all = self.all.iter().flat_map(|(at, port)| {
+            let relayed = port.relayed().into_iter();
+            relayed.map(|one| (at.publish_port, one.balancer, one.client))
+        });
+        match relayed::write(&self.relayed.path, all) {
+            Ok(()) => self.relayed.is_due = false,
+            Err(e) => {
+                if self.relayed.failures.tick(Instant::now()).is_some() {
+                    let path = self.relayed.path.display();
+                    log::error!("minions behind load balancers are not shown: {path}: {e}");
+                }
+            }
+        }
+    }
+
     fn bind(config: &MasterConfig) -> Result<Ports, ExitError> {
         let mut all = Vec::new();
         for port in config.ports() {
@@ -148,13 +186,12 @@ impl Ports {
             options.ipv6 |= port.interface.contains(':');
             let (interface, number) = (&port.interface, port.publish_port);
             let bound: std::io::Result<Box<dyn PublishPort>> = match port.transport {
-                Transport::ZeroMq => PublishServer::<Zmtp>::bind(interface, number, options)
-                    .map(|server| Box::new(server) as _),
-                Transport::Tcp => bind_framed::<Tcp>(interface, number, options, config),
-                Transport::Ws => bind_framed::<Ws>(interface, number, options, config),
+                Transport::ZeroMq => bind::<Zmtp>(interface, number, options, config, None),
+                Transport::Tcp => bind::<Tcp>(interface, number, options, config, config.tls()),
+                Transport::Ws => bind::<Ws>(interface, number, options, config, config.tls()),
             };
             let bound = bound.map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?;
-            all.push((port.transport, bound));
+            all.push((port, bound));
         }
         Ok(Ports {
             all,
@@ -162,6 +199,11 @@ impl Ports {
             sessions: Stores::open(config).sessions,
             private: HashMap::new(),
             filtering: config.zmq_filtering,
+            relayed: RelayedFile {
+                path: config.relayed(),
+                is_due: !config.proxy_protocol.0.is_empty(),
+                failures: LogLimiter::default(),
+            },
         })
     }
 
@@ -187,8 +229,8 @@ impl Ports {
 
     fn publish(&mut self, topics: &[Vec<u8>], message: &[u8]) {
         let filtering = self.filtering;
-        for (transport, port) in &mut self.all {
-            port.publish(topics_for(*transport, filtering, topics), message);
+        for (at, port) in &mut self.all {
+            port.publish(topics_for(at.transport, filtering, topics), message);
         }
     }
 
@@ -236,32 +278,37 @@ impl Ports {
 
     fn publish_to_marked(&mut self, message: &[u8]) {
         let all = [BROADCAST.into()];
-        for (transport, port) in &mut self.all {
-            port.publish_to_marked(topics_for(*transport, self.filtering, &all), message);
+        for (at, port) in &mut self.all {
+            port.publish_to_marked(topics_for(at.transport, self.filtering, &all), message);
         }
     }
 
     fn finish(&mut self) -> std::io::Result<()> {
-        for (transport, port) in &mut self.all {
+        for (at, port) in &mut self.all {
             port.finish(LINGER)?;
-            log::info!("publisher, {transport}: {:?}", port.counters());
+            log::info!("publisher, {}: {:?}", at.transport, port.counters());
         }
         Ok(())
     }
 }
 
-/// Binds a port, which has TLS if the option `ssl` says so.
-fn bind_framed<C: SubscriberCodec + 'static>(
+/// Binds a port, with load balancers in front of it if there are any.
+fn bind<C: SubscriberCodec + 'static>(
     interface: &str,
     port: u16,
     options: PublishOptions,
     config: &MasterConfig,
+    tls: Option<&TlsOptions>,
 ) -> std::io::Result<Box<dyn PublishPort>> {
-    let server = PublishServer::<C>::bind(interface, port, options)?;
-    Ok(match config.tls() {
-        Some(tls) => Box::new(server.with_tls(ServerTls::new(tls)?)?),
-        None => Box::new(server),
-    })
+    let mut server = PublishServer::<C>::bind(interface, port, options)?;
+    let balancers = &config.proxy_protocol.0;
+    if !balancers.is_empty() {
+        server = server.with_balancers(balancers.as_slice().into())?;
+    }
+    if let Some(tls) = tls {
+        server = server.with_tls(ServerTls::new(tls)?)?;
+    }
+    Ok(Box::new(server))
 }
 
 fn topics_for(transport: Transport, filtering: bool, topics: &[Vec<u8>]) -> &[Vec<u8>] {

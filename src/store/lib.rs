@@ -17,6 +17,7 @@ pub mod mine;
 pub mod minions;
 pub mod presence;
 pub mod records;
+pub mod relayed;
 pub mod sessions;
 pub mod tokens;
 

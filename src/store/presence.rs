@@ -6,6 +6,7 @@
 
 use super::Stores;
 use super::gateways::GatewayStore;
+use super::relayed;
 use halite_config::MasterConfig;
 use halite_sys::net;
 use halite_wire::ids::MinionId;
@@ -76,7 +77,7 @@ pub fn connected_among(
     ids: &[MinionId],
     grains: &dyn Fn(&MinionId) -> Option<Arc<Map>>,
 ) -> Connected {
-    let mut connections = net::peer_counts(&config.publish_ports());
+    let mut connections = relayed::peer_counts(config);
     let own = net::own_addresses();
     let here = |address: &IpAddr| address.is_loopback() || own.contains(address);
     let local: usize = connections
@@ -96,11 +97,11 @@ pub fn connected_among(
     }
 }
 
-/// Addresses connected to the publish port.
-fn peers(config: &MasterConfig) -> BTreeSet<IpAddr> {
-    let mut peers = net::peers(&config.publish_ports());
+/// Addresses connected to the publish port. A minion on this host may use any of its addresses.
+pub fn peers(config: &MasterConfig) -> BTreeSet<IpAddr> {
+    let mut peers: BTreeSet<IpAddr> = relayed::peer_counts(config).into_keys().collect();
     if peers.iter().any(IpAddr::is_loopback) {
-        // A minion on this host: its grains name the host's other addresses.
+        // Its grains name the host's other addresses.
         peers.retain(|address| !address.is_loopback());
         peers.extend(net::own_addresses());
     }

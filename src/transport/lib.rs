@@ -2,6 +2,7 @@
 
 mod acceptor;
 pub mod attempts;
+mod balancers;
 pub mod bounded;
 pub mod bus;
 pub mod client;

@@ -3,6 +3,7 @@
 mod access;
 mod account;
 mod bad_input;
+mod balancers;
 mod batch;
 mod between_minions;
 mod bus;

@@ -50,6 +50,11 @@ impl MasterConfig {
         self.sock_dir.join("master_status.ipc")
     }
 
+    /// Who is connected through load balancers (`proxy_protocol`).
+    pub fn relayed(&self) -> PathBuf {
+        self.sock_dir.join(".relayed")
+    }
+
     /// Lock file of the running master.
     pub fn instance_lock(&self) -> PathBuf {
         self.sock_dir.join(".halite-master.lock")

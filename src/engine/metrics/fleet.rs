@@ -4,7 +4,7 @@ use halite_config::MasterConfig;
 use halite_store::Stores;
 use halite_store::keys::KeyState;
 use halite_store::minions::DataVersion;
-use halite_sys::net;
+use halite_store::presence::peers;
 use halite_wire::Value;
 use halite_wire::ids::{Jid, MinionId};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -86,7 +86,7 @@ impl FleetView {
                 accepted = ids.to_vec();
             }
         }
-        let peers = peers(&config.publish_ports());
+        let peers = peers(config);
         let gateways = self.stores.gateways.all();
         let agents: BTreeSet<MinionId> = gateways
             .iter()
@@ -159,15 +159,6 @@ impl FleetView {
         let returned: BTreeSet<&str> = job.returns.iter().map(|r| r.id.as_str()).collect();
         job.minions.iter().all(|id| returned.contains(id.as_str()))
     }
-}
-
-/// Addresses with a connection to the publish port; a minion on this host may use any of its addresses.
-fn peers(ports: &[u16]) -> BTreeSet<IpAddr> {
-    let mut peers = net::peers(ports);
-    if peers.iter().any(IpAddr::is_loopback) {
-        peers.extend(net::own_addresses());
-    }
-    peers
 }
 
 #[cfg(test)]

@@ -48,6 +48,7 @@ use halite_transport::sockets::{Context, KeepAlive, Message, Router};
 use halite_transport::tls::ServerTls;
 use halite_wire::envelope::{Body, Envelope, Head, Refusal};
 use halite_wire::msgpack::{self, Profile};
+use halite_wire::tls::TlsOptions;
 use halite_wire::{Transport, Value};
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
@@ -139,28 +140,32 @@ fn bind_fronts(config: &MasterConfig) -> Result<Vec<Box<dyn RequestFront>>, Exit
         };
         let (interface, number) = (&port.interface, port.ret_port);
         let bound: std::io::Result<Box<dyn RequestFront>> = match port.transport {
-            Transport::ZeroMq => RequestServer::<Zmtp>::bind(interface, number, &options)
-                .map(|front| Box::new(front) as _),
-            Transport::Tcp => bind::<Tcp>(interface, number, &options, config),
-            Transport::Ws => bind::<Ws>(interface, number, &options, config),
+            Transport::ZeroMq => bind::<Zmtp>(interface, number, &options, config, None),
+            Transport::Tcp => bind::<Tcp>(interface, number, &options, config, config.tls()),
+            Transport::Ws => bind::<Ws>(interface, number, &options, config, config.tls()),
         };
         fronts.push(bound.map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?);
     }
     Ok(fronts)
 }
 
-/// Binds a port that has TLS if the option `ssl` says so.
+/// Binds a port, with load balancers in front of it if there are any.
 fn bind<C: RequestCodec + 'static>(
     interface: &str,
     port: u16,
     options: &RequestOptions,
     config: &MasterConfig,
+    tls: Option<&TlsOptions>,
 ) -> std::io::Result<Box<dyn RequestFront>> {
-    let front = RequestServer::<C>::bind(interface, port, options)?;
-    Ok(match config.tls() {
-        Some(tls) => Box::new(front.with_tls(ServerTls::new(tls)?)?),
-        None => Box::new(front),
-    })
+    let mut front = RequestServer::<C>::bind(interface, port, options)?;
+    let balancers = &config.proxy_protocol.0;
+    if !balancers.is_empty() {
+        front = front.with_balancers(balancers.as_slice().into())?;
+    }
+    if let Some(tls) = tls {
+        front = front.with_tls(ServerTls::new(tls)?)?;
+    }
+    Ok(Box::new(front))
 }
 
 /// Most connections for requests: the role needs some descriptors for itself.

@@ -16,10 +16,11 @@ mod subscriber;
 mod tests;
 mod topics;
 
-use crate::tcp_acceptor::{HANDSHAKES, LISTENER, TcpAcceptor};
+use crate::tcp_acceptor::{HANDSHAKES, HEADERS, LISTENER, TcpAcceptor};
 use crate::tls::{Accepted, ServerTls};
 use drain::Drain;
 use halite_sys::log_limiter::LogLimiter;
+use halite_wire::network::Network;
 use newcomers::Newcomers;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::collections::HashMap;
@@ -32,7 +33,7 @@ use subscriber::{ReadResult, Subscriber};
 use topics::Topics;
 
 pub use codec::{SubscriberCodec, SubscriberMessage, Tcp, Ws, Zmtp};
-pub use port::{Claim, PublishCounters, PublishOptions, PublishPort};
+pub use port::{Claim, PublishCounters, PublishOptions, PublishPort, Relayed};
 
 /// Begins lines of the log.
 const SERVER: &str = "publisher";
@@ -63,6 +64,9 @@ pub struct PublishServer<C = Zmtp> {
     subscribers: HashMap<u64, Subscriber<C>>,
     topics: Topics,
     newcomers: Newcomers,
+    /// Those whose address a load balancer has named, by token, and whether there were changes.
+    relayed: HashMap<u64, Relayed>,
+    relayed_changed: bool,
     next_token: u64,
     /// Connections with a smaller token were there when marked.
     marked: u64,
@@ -109,6 +113,8 @@ impl<C: SubscriberCodec> PublishServer<C> {
             acceptor,
             subscribers: HashMap::new(),
             topics: Topics::default(),
+            relayed: HashMap::new(),
+            relayed_changed: false,
             newcomers: Newcomers::new(options.queue, options.queue_bytes),
             next_token: LISTENER + 1,
             marked: LISTENER,
@@ -132,6 +138,17 @@ impl<C: SubscriberCodec> PublishServer<C> {
     pub fn with_tls(mut self, tls: ServerTls) -> io::Result<PublishServer<C>> {
         self.acceptor
             .set_tls(tls, self.cx.options.handshake, &self.cx.epoll)?;
+        Ok(self)
+    }
+
+    /// From now on, connections from `trusted` are those of load balancers, and must begin with the header of one
+    /// ([`halite_wire::proxy`]).
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn with_balancers(mut self, trusted: Arc<[Network]>) -> io::Result<PublishServer<C>> {
+        self.acceptor
+            .set_balancers(trusted, self.cx.options.handshake, &self.cx.epoll)?;
         Ok(self)
     }
 
@@ -226,7 +243,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
     fn accept(&mut self) {
         let mut tries = ACCEPTS;
         loop {
-            match self.acceptor.next(&mut tries) {
+            match self.acceptor.next(&mut tries, self.cx.now) {
                 Ok(Some(accepted)) => self.admit(accepted),
                 Ok(None) => return,
                 Err(e) => return self.suspend(&e),
@@ -247,7 +264,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
     }
 
     fn admit(&mut self, accepted: Accepted) {
-        let Accepted { stream, peer } = accepted;
+        let Accepted { stream, peer, via } = accepted;
         let token = self.next_token;
         self.next_token += 1;
         let event = EpollEvent::new(EpollFlags::EPOLLIN, token);
@@ -262,6 +279,11 @@ impl<C: SubscriberCodec> PublishServer<C> {
             self.newcomers.add(token, self.cx.now);
         }
         self.subscribers.insert(token, new);
+        if let Some(balancer) = via {
+            let client = peer.ip().to_canonical();
+            self.relayed.insert(token, Relayed { balancer, client });
+            self.relayed_changed = true;
+        }
         self.enlist(token);
     }
 
@@ -338,6 +360,7 @@ impl<C: SubscriberCodec> PublishServer<C> {
         let Some(mut subscriber) = self.subscribers.remove(&token) else {
             return;
         };
+        self.relayed_changed |= self.relayed.remove(&token).is_some();
         subscriber.cancel_all(&mut self.topics);
         report(&mut subscriber);
         let waiting = subscriber.waiting;
@@ -443,6 +466,14 @@ impl<C: SubscriberCodec> PublishPort for PublishServer<C> {
         self.cx.counters
     }
 
+    fn changed_relayed(&mut self) -> bool {
+        std::mem::take(&mut self.relayed_changed)
+    }
+
+    fn relayed(&self) -> Vec<Relayed> {
+        self.relayed.values().copied().collect()
+    }
+
     fn waiting(&self) -> (usize, usize) {
         let waiting = self.subscribers.values().map(|s| s.waiting).sum();
         (self.subscribers.len(), waiting)
@@ -466,8 +497,8 @@ impl<C: SubscriberCodec> PublishPort for PublishServer<C> {
         for event in ready.iter().take(n) {
             match event.data() {
                 LISTENER => self.accept(),
-                HANDSHAKES => {
-                    for accepted in self.acceptor.finished() {
+                HANDSHAKES | HEADERS => {
+                    for accepted in self.acceptor.finished(now) {
                         self.admit(accepted);
                     }
                 }
@@ -478,7 +509,7 @@ impl<C: SubscriberCodec> PublishPort for PublishServer<C> {
         if now.duration_since(self.looked) >= ROUND {
             self.looked = now;
             self.check_all();
-            self.acceptor.tend()?;
+            self.acceptor.tend(now)?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use crate::sockets::KeepAlive;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 
@@ -86,6 +86,15 @@ pub struct Claim {
     pub envelope: Vec<u8>,
 }
 
+/// A connection of a load balancer, which has said for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relayed {
+    /// The balancer's end of the connection.
+    pub balancer: SocketAddr,
+    /// Who has connected to the balancer.
+    pub client: IpAddr,
+}
+
 /// A publish port as the master uses it.
 pub trait PublishPort {
     /// A descriptor that is readable when [`turn`](PublishPort::turn) has something to do.
@@ -128,6 +137,12 @@ pub trait PublishPort {
 
     /// Counters of the port.
     fn counters(&self) -> PublishCounters;
+
+    /// Whether there is anything new in [`relayed`](PublishPort::relayed) since the last call.
+    fn changed_relayed(&mut self) -> bool;
+
+    /// The connections of load balancers and whose they are, without those of the balancers themselves.
+    fn relayed(&self) -> Vec<Relayed>;
 
     /// Number of connections, and of publications queued for them.
     fn waiting(&self) -> (usize, usize);

@@ -2,6 +2,7 @@
 //! connection on which nothing has arrived yet has no TLS state.
 
 use super::ServerTls;
+use crate::balancers::Arrival;
 use crate::connections::Connections;
 use crate::stream::Stream;
 use crate::wake::{self, Waker, Woken};
@@ -32,12 +33,15 @@ const STACK: usize = 256 << 10;
 /// A connection whose handshake is complete.
 pub(crate) struct Accepted {
     pub stream: Stream,
+    /// Whose it is.
     pub peer: SocketAddr,
+    /// The load balancer's end of it, if a header has named the peer.
+    pub via: Option<SocketAddr>,
 }
 
 /// A thread, as the port sees it.
 struct Worker {
-    inbox: Sender<(TcpStream, SocketAddr)>,
+    inbox: Sender<Arrival>,
     wake: Waker,
     handle: JoinHandle<()>,
 }
@@ -106,13 +110,13 @@ impl Handshakes {
         self.woken.as_fd()
     }
 
-    /// Begins a handshake on a non-blocking connection. If too many wait already, the connection is closed.
-    pub fn begin(&mut self, stream: TcpStream, peer: SocketAddr) {
+    /// Begins a handshake. If too many wait already, the connection is closed.
+    pub fn begin(&mut self, arrival: Arrival) {
         self.next = (self.next + 1) % self.threads.len().max(1);
         let Some(thread) = self.threads.get(self.next) else {
             return;
         };
-        match thread.inbox.try_send((stream, peer)) {
+        match thread.inbox.try_send(arrival) {
             Ok(()) => thread.wake.wake(),
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 if let Some(times) = self.overrun.tick(Instant::now()) {
@@ -154,6 +158,7 @@ enum Stage {
 struct Pending {
     stage: Stage,
     peer: SocketAddr,
+    via: Option<SocketAddr>,
     since: Instant,
 }
 
@@ -168,7 +173,7 @@ struct HandshakeThread {
     tls: Arc<ServerTls>,
     limit: Duration,
     epoll: Epoll,
-    inbox: Receiver<(TcpStream, SocketAddr)>,
+    inbox: Receiver<Arrival>,
     woken: Woken,
     done: Sender<Accepted>,
     wake: Waker,
@@ -196,8 +201,8 @@ impl HandshakeThread {
                         if !self.woken.drain() {
                             return;
                         }
-                        while let Ok((stream, peer)) = self.inbox.try_recv() {
-                            self.add(stream, peer, now);
+                        while let Ok(arrival) = self.inbox.try_recv() {
+                            self.add(arrival, now);
                         }
                     }
                     token => self.step(token),
@@ -210,16 +215,18 @@ impl HandshakeThread {
         }
     }
 
-    fn add(&mut self, stream: TcpStream, peer: SocketAddr, now: Instant) {
+    fn add(&mut self, arrival: Arrival, now: Instant) {
+        let Arrival { tcp, peer, via } = arrival;
         let token = self.next_token;
         self.next_token += 1;
         let event = EpollEvent::new(EpollFlags::EPOLLIN, token);
-        if let Err(e) = self.epoll.add(&stream, event) {
+        if let Err(e) = self.epoll.add(&tcp, event) {
             return log::error!("cannot serve {peer}: {e}");
         }
         let pending = Pending {
-            stage: Stage::Silent(stream),
+            stage: Stage::Silent(tcp),
             peer,
+            via,
             since: now,
         };
         self.pending.insert(token, pending);
@@ -261,10 +268,10 @@ impl HandshakeThread {
                 self.crowd.closed(token);
                 // The port adds it to its own set.
                 if self.epoll.delete(stream.get_ref()).is_ok() {
-                    let peer = pending.peer;
+                    let Pending { peer, via, .. } = pending;
                     let stream = Stream::Tls(stream);
                     // Nobody is there to receive it only when the port is closed.
-                    let _ = self.done.send(Accepted { stream, peer });
+                    let _ = self.done.send(Accepted { stream, peer, via });
                     self.wake.wake();
                 }
             }

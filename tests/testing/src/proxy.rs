@@ -1,7 +1,9 @@
 //! A network that can be cut, heard and changed: a relay in front of a TCP port.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, connect, socket};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -21,6 +23,9 @@ pub struct Proxy {
 struct State {
     /// Where new connections go.
     port: AtomicU16,
+    /// Its own address towards the server, and what it sends there first.
+    from: Ipv4Addr,
+    hello: Vec<u8>,
     mode: AtomicU8,
     streams: Mutex<Vec<TcpStream>>,
     heard: Mutex<Vec<u8>>,
@@ -30,10 +35,17 @@ struct State {
 impl Proxy {
     /// A relay to a port of this host.
     pub fn to(port: u16) -> Proxy {
+        Proxy::balancer(port, Ipv4Addr::LOCALHOST, &[])
+    }
+
+    /// A load balancer: a relay that connects from this address, and begins each connection with `hello`.
+    pub fn balancer(port: u16, from: Ipv4Addr, hello: &[u8]) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let own = listener.local_addr().unwrap().port();
         let state = Arc::new(State {
             port: AtomicU16::new(port),
+            from,
+            hello: hello.to_vec(),
             mode: AtomicU8::new(OPEN),
             streams: Mutex::default(),
             heard: Mutex::default(),
@@ -96,7 +108,11 @@ fn serve(client: TcpStream, port: u16, state: &Arc<State>) {
     if state.mode.load(Ordering::SeqCst) == CUT {
         return;
     }
-    let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else {
+    let begun = connect_from(state.from, port).and_then(|mut server| {
+        server.write_all(&state.hello)?;
+        Ok(server)
+    });
+    let Ok(server) = begun else {
         let _ = client.shutdown(Shutdown::Both);
         return;
     };
@@ -112,6 +128,19 @@ fn serve(client: TcpStream, port: u16, state: &Arc<State>) {
         &[CUT],
     );
     relay(server, client, state.clone(), &[CUT, DEAF]);
+}
+
+/// Connects to a port of this host from one of the addresses of its loopback interface.
+///
+/// # Errors
+/// Nobody listens.
+pub fn connect_from(from: Ipv4Addr, port: u16) -> io::Result<TcpStream> {
+    let at = |address, port| SockaddrIn::from(SocketAddrV4::new(address, port));
+    let (family, flags) = (AddressFamily::Inet, SockFlag::SOCK_CLOEXEC);
+    let tcp = socket(family, SockType::Stream, flags, None)?;
+    bind(tcp.as_raw_fd(), &at(from, 0))?;
+    connect(tcp.as_raw_fd(), &at(Ipv4Addr::LOCALHOST, port))?;
+    Ok(TcpStream::from(tcp))
 }
 
 fn relay(mut from: TcpStream, mut to: TcpStream, state: Arc<State>, lost: &'static [u8]) {

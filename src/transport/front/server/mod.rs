@@ -11,9 +11,10 @@ use crate::outbox::Outbox;
 use crate::poll::Source;
 use crate::sockets::{KeepAlive, Message};
 use crate::stream::Stream;
-use crate::tcp_acceptor::{HANDSHAKES, LISTENER, TcpAcceptor};
+use crate::tcp_acceptor::{HANDSHAKES, HEADERS, LISTENER, TcpAcceptor};
 use crate::tls::{Accepted, ServerTls};
 use halite_sys::log_limiter::LogLimiter;
+use halite_wire::network::Network;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::socket::{MsgFlags, sendmsg};
@@ -21,6 +22,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSlice, Read};
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Begins lines of the log.
@@ -163,6 +165,17 @@ impl<C: RequestCodec> RequestServer<C> {
         Ok(self)
     }
 
+    /// From now on, connections from `trusted` are those of load balancers, and must begin with the header of one
+    /// ([`halite_wire::proxy`]).
+    ///
+    /// # Errors
+    /// No descriptors are left.
+    pub fn with_balancers(mut self, trusted: Arc<[Network]>) -> io::Result<RequestServer<C>> {
+        self.acceptor
+            .set_balancers(trusted, self.options.stalled, &self.epoll)?;
+        Ok(self)
+    }
+
     /// The local address.
     ///
     /// # Errors
@@ -183,8 +196,8 @@ impl<C: RequestCodec> RequestServer<C> {
         for event in ready.iter().take(n) {
             match event.data() {
                 LISTENER => self.accept(now),
-                HANDSHAKES => {
-                    for accepted in self.acceptor.finished() {
+                HANDSHAKES | HEADERS => {
+                    for accepted in self.acceptor.finished(now) {
                         self.admit(accepted, now);
                     }
                 }
@@ -197,7 +210,7 @@ impl<C: RequestCodec> RequestServer<C> {
     fn accept(&mut self, now: Instant) {
         let mut tries = ACCEPTS;
         loop {
-            match self.acceptor.next(&mut tries) {
+            match self.acceptor.next(&mut tries, now) {
                 Ok(Some(accepted)) => self.admit(accepted, now),
                 Ok(None) => return,
                 Err(e) => {
@@ -210,7 +223,7 @@ impl<C: RequestCodec> RequestServer<C> {
     }
 
     fn admit(&mut self, accepted: Accepted, now: Instant) {
-        let Accepted { stream, peer } = accepted;
+        let Accepted { stream, peer, .. } = accepted;
         let token = self.next_token;
         self.next_token += 1;
         let event = EpollEvent::new(EpollFlags::EPOLLIN, token);
@@ -510,7 +523,7 @@ impl<C: RequestCodec> RequestFront for RequestServer<C> {
         if now.duration_since(self.looked) >= ROUND {
             self.looked = now;
             self.check_all(now);
-            self.acceptor.tend()?;
+            self.acceptor.tend(now)?;
         }
         Ok(memory != Pressure::None && self.close_hoarder())
     }
