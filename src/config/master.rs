@@ -58,9 +58,9 @@ options! {
         /// Seconds that minions wait for the answer to a sign-in (their `auth_timeout`). Sign-ins that have waited
         /// longer are dropped, since the minion has retried. 0: only `request_timeout` applies.
         auth_queue_timeout: u64 = "5";
-        /// Addresses and networks of the load balancers in front of both ports, such as `[10.0.0.5, 10.1.0.0/24]`. Their
-        /// connections must begin with a header of the PROXY protocol, version 2 (`send-proxy-v2` in HAProxy), and count as those
-        /// of the address in it; others are never read for one. Empty: there are none.
+        /// Addresses and networks of the load balancers in front of both ports, such as `[10.0.0.5, 10.1.0.0/24]`.
+        /// Their connections must begin with a header of the PROXY protocol, version 2 (`send-proxy-v2` in HAProxy),
+        /// and count as those of the address in it; others are never read for one. Empty: there are none.
         proxy_protocol: Networks = "[]";
         /// Account that the processes run as.
         user: String = "root";

@@ -19,8 +19,8 @@ impl MasterConfig {
                 "proxy_protocol",
                 &self.proxy_protocol.to_value(),
                 &format!(
-                    "without {address}: commands on this host connect from there, and send no header. A balancer on this host \
-                     needs an address of its own, such as with `source 127.0.0.2` in HAProxy"
+                    "without {address}: commands on this host connect from there, and send no header. A balancer on \
+                     this host needs an address of its own, such as with `source 127.0.0.2` in HAProxy"
                 ),
             )),
         }

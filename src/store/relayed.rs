@@ -1,8 +1,9 @@
-//! Who is connected to the publish port through load balancers (`proxy_protocol`). The kernel knows the balancers' addresses
-//! only, and the publisher alone has read the headers: it writes them to a file, for the processes that ask who is there.
+//! Who is connected to the publish port through load balancers (`proxy_protocol`). The kernel knows the balancers'
+//! addresses only, and the publisher alone has read the headers: it writes them to a file, for the processes that ask
+//! who is there.
 //!
-//! A line for each connection: the port, the balancer's end, and the peer's address. It counts only while the kernel has the
-//! connection, so what a publisher has left that ended does no harm.
+//! A line for each connection: the port, the balancer's end, and the peer's address. It counts only while the kernel
+//! has the connection, so what a publisher has left that ended does no harm.
 
 use halite_config::{MasterConfig, Networks};
 use halite_sys::daemon::write_atomic;
@@ -33,8 +34,8 @@ pub fn write(
     write_atomic(path, text.as_bytes(), 0o600)
 }
 
-/// How many connections to the publish ports each address has, those of balancers under the address of the peer that they
-/// have named. Others of balancers are nobody's: health checks, and such without a header as yet.
+/// How many connections to the publish ports each address has, those of balancers under the address of the peer that
+/// they have named. Others of balancers are nobody's: health checks, and such without a header as yet.
 pub fn peer_counts(config: &MasterConfig) -> BTreeMap<IpAddr, usize> {
     let ports = config.publish_ports();
     if config.proxy_protocol.0.is_empty() {

@@ -31,8 +31,8 @@ pub fn established(ports: &[u16]) -> usize {
         .count()
 }
 
-/// How many established connections to these local ports each address has (`salt/utils/network.py local_port_tcp`). An IPv4
-/// peer of an IPv6 socket has its IPv4 address.
+/// How many established connections to these local ports each address has (`salt/utils/network.py local_port_tcp`). An
+/// IPv4 peer of an IPv6 socket has its IPv4 address.
 pub fn peer_counts(ports: &[u16]) -> BTreeMap<IpAddr, usize> {
     let tables = tables();
     let all = tables.iter().flat_map(|table| connections(table));

@@ -1,8 +1,8 @@
 //! Connections of load balancers (`proxy_protocol`): each begins with a header that says whose it is
 //! ([`halite_wire::proxy`]).
 //!
-//! The header is read to its last byte and no further, so what follows is still in the socket, for TLS or for the codec. As
-//! long as it is not complete, the connection counts among those of its balancer here, and nowhere else.
+//! The header is read to its last byte and no further, so what follows is still in the socket, for TLS or for the
+//! codec. As long as it is not complete, the connection counts among those of its balancer here, and nowhere else.
 
 use crate::connections::Connections;
 use halite_sys::log_limiter::LogLimiter;
@@ -191,8 +191,8 @@ impl Balancers {
     fn refuse(&mut self, balancer: SocketAddr, why: &str, now: Instant) {
         if let Some(times) = self.refusals.tick(now) {
             log::warn!(
-                "{}: {} was cut off: {why}; it is in proxy_protocol, so let it send version 2 (send-proxy-v2 in HAProxy), or take \
-                 it out of that option ({times} such connections)",
+                "{}: {} was cut off: {why}; it is in proxy_protocol, so let it send version 2 (send-proxy-v2 in HAProxy), \
+                 or take it out of that option ({times} such connections)",
                 self.server,
                 balancer.ip().to_canonical()
             );

@@ -68,8 +68,8 @@ impl TcpAcceptor {
         Ok(())
     }
 
-    /// From now on, connections from `trusted` are those of load balancers: each must begin with a header that names its peer,
-    /// and have sent it within `limit`. Adds [`HEADERS`] to `epoll`.
+    /// From now on, connections from `trusted` are those of load balancers: each must begin with a header that names
+    /// its peer, and have sent it within `limit`. Adds [`HEADERS`] to `epoll`.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -94,8 +94,8 @@ impl TcpAcceptor {
         self.acceptor.listener.local_addr()
     }
 
-    /// The next pending connection, non-blocking; those that need a header or TLS begin with that instead. `None` if there is
-    /// none or `tries` is 0.
+    /// The next pending connection, non-blocking; those that need a header or TLS begin with that instead. `None` if
+    /// there is none or `tries` is 0.
     ///
     /// # Errors
     /// As [`Acceptor::next`]; then [`suspend`](TcpAcceptor::suspend) accepting.

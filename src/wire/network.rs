@@ -1,5 +1,5 @@
-//! Addresses and networks, parsed like Python's `ipaddress` does: no leading zeros, and a network must not have bits set to
-//! the right of its prefix.
+//! Addresses and networks, parsed like Python's `ipaddress` does: no leading zeros, and a network must not have bits
+//! set to the right of its prefix.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -13,8 +13,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Parses `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `10.0.0.0/0.255.255.255`, `fd00::/8` or an address; `None` if it is none
-    /// of these.
+    /// Parses `10.0.0.0/8`, `10.0.0.0/255.0.0.0`, `10.0.0.0/0.255.255.255`, `fd00::/8` or an address; `None` if it is
+    /// none of these.
     pub fn parse(text: &str) -> Option<Network> {
         let (address, mask) = match text.split_once('/') {
             Some((address, mask)) => (address, Some(mask)),
@@ -42,7 +42,8 @@ impl Network {
     }
 }
 
-/// Whether an address is in one of the networks. One of IPv4 in a form of IPv6, as a socket of both has it, is of IPv4 here.
+/// Whether an address is in one of the networks. One of IPv4 in a form of IPv6, as a socket of both has it, is of IPv4
+/// here.
 pub fn any_contains(networks: &[Network], address: IpAddr) -> bool {
     let address = address.to_canonical();
     networks.iter().any(|network| network.contains(address))

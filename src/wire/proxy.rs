@@ -1,11 +1,11 @@
-//! What a load balancer sends at the start of a connection to say whose it is: the header of the PROXY protocol, version 2
-//! (`proxy-protocol.txt` of HAProxy, section 2.2).
+//! What a load balancer sends at the start of a connection to say whose it is: the header of the PROXY protocol,
+//! version 2 (`proxy-protocol.txt` of HAProxy, section 2.2).
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-/// Longest header, in bytes. Addresses of IPv6 need 52; the rest are fields about the connection, which are skipped. Every
-/// TCP carries as much in one segment (RFC 9293, 3.7.1).
+/// Longest header, in bytes. Addresses of IPv6 need 52; the rest are fields about the connection, which are skipped.
+/// Every TCP carries as much in one segment (RFC 9293, 3.7.1).
 pub const MAX_HEADER: usize = 536;
 
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
@@ -74,7 +74,8 @@ pub struct HeaderDecoder {
 }
 
 impl HeaderDecoder {
-    /// Most bytes that the next call of [`push`](HeaderDecoder::push) takes: 1 to [`MAX_HEADER`] until the header is complete.
+    /// Most bytes that the next call of [`push`](HeaderDecoder::push) takes: 1 to [`MAX_HEADER`] until the header is
+    /// complete.
     pub fn wanted(&self) -> usize {
         let end = FIXED + self.length().map_or(0, usize::from);
         end.saturating_sub(self.bytes.len())
@@ -135,7 +136,8 @@ impl HeaderDecoder {
         }
     }
 
-    /// The source of a complete header: its address has `N` bytes, as the one of the destination, and then the ports follow.
+    /// The source of a complete header: its address has `N` bytes, as the one of the destination, and then the ports
+    /// follow.
     fn client<const N: usize>(&self) -> Origin
     where
         IpAddr: From<[u8; N]>,
