@@ -20,8 +20,10 @@ use std::time::{Duration, Instant};
 const PURPOSE: &str = "present";
 /// How often this master looks who is connected to it.
 const LOOK: Duration = Duration::from_secs(1);
-/// The least part of the time in which it does not: looking takes long where there are many minions.
-const REST: u32 = 50;
+/// How many times as long it rests: looking takes long where there are many minions.
+const REST: u32 = 20;
+/// Longest rest: on a busy host, looking may take long for other reasons.
+const LONGEST_REST: Duration = Duration::from_secs(5);
 /// Longest sleep, so that a stop takes effect.
 const NAP: Duration = Duration::from_millis(250);
 
@@ -77,7 +79,8 @@ pub(super) fn watch(
                 }
                 Err(e) => log::error!("cannot determine which minions are connected: {e}"),
             }
-            let next = Instant::now() + LOOK.max(began.elapsed() * REST);
+            let rest = (began.elapsed() * REST).clamp(LOOK, LONGEST_REST);
+            let next = Instant::now() + rest;
             while Instant::now() < next && !stop.is_set() {
                 std::thread::sleep(NAP);
             }
