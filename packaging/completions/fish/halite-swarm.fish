@@ -1,5 +1,5 @@
-complete -c halite-swarm -l master -d 'Host of the master, halite or stock' -r -f
-complete -c halite-swarm -l ret-port -d 'Port of the master\'s request server (its option `ret_port`)' -r -f
+complete -c halite-swarm -l master -d 'Host of the master, halite or stock; of several masters as HOST:RET_PORT[:PUBLISH_PORT],... Minions begin at them in turn, and go to another one if theirs refuses connections or does not answer' -r -f
+complete -c halite-swarm -l ret-port -d 'Port of the master\'s request server (its option `ret_port`), if --master does not name it' -r -f
 complete -c halite-swarm -l transport -d 'Protocol of both ports: zeromq, tcp or ws' -r -f
 complete -c halite-swarm -l ca -d 'The ports have TLS: file with the certificates to trust (PEM)' -r -F
 complete -c halite-swarm -l publish-port -d 'Port for publications; by default the one that the master names at sign-in' -r -f
@@ -30,11 +30,12 @@ complete -c halite-swarm -l expect -d 'Mode pillar: file with the pillar, as JSO
 complete -c halite-swarm -l file -d 'Mode files: the file, as salt://path' -r -f
 complete -c halite-swarm -l saltenv -d 'Mode files: environment of the file' -r -f
 complete -c halite-swarm -l listeners -d 'Mode events: listeners on the event bus; each must hear every event once and unmodified' -r -f
+complete -c halite-swarm -l acknowledged -d 'Write a line `JID ID` for each acknowledged answer or return to this file; each of them must then be in the job cache of every master' -r -F
 complete -c halite-swarm -l concurrency -d 'Concurrent requests, for sign-ins and for what --count counts' -r -f
 complete -c halite-swarm -l seconds -d 'Longest time of each part of the run; then mode serve exits, the others fail' -r -f
 complete -c halite-swarm -l timeout -d 'Seconds to wait for a reply before the request is repeated' -r -f
 complete -c halite-swarm -l threads -d 'Threads among which the minions are divided' -r -f
-complete -c halite-swarm -l master-pids -d 'Also measure CPU time of the master\'s processes: the pid of its main process, or `auto` for the owner of the port on this host. Not in mode restart, where processes change' -r -f
+complete -c halite-swarm -l master-pids -d 'Also measure CPU time of the (first) master\'s processes: the pid of its main process, or `auto` for the owner of the port on this host. Not in mode restart, where processes change' -r -f
 complete -c halite-swarm -l noise -d 'Sign in as halite\'s minions do, with AES-256-GCM afterwards; the master must be halite\'s'
 complete -c halite-swarm -l chunk -d 'Mode files: request one chunk of the file at a time (1 MiB, or all of a smaller file) rather than its hash and all of its chunks'
 complete -c halite-swarm -l req -d 'Mode returns: ask the master for a jid with each return, as `salt-call` does. Stock masters need this: they fail on returns for jobs that they have not published'
