@@ -30,6 +30,8 @@ pub enum News {
     Published(u64, Vec<Vec<u8>>),
     /// Answers to returns of these jobs wait until the servers have them; the number of their group.
     Returns(u64, Vec<Jid>),
+    /// Authentication codes of requests that were answered.
+    Seen(Vec<u8>),
     /// Data of a minion were stored.
     Data(Bank, MinionId),
     /// An event that the other masters are to hear of: tag and data.
@@ -93,7 +95,7 @@ pub fn start(
     Ok(())
 }
 
-/// What a worker or a runner tells: after the time, the parts of a publication; after an empty part, a word and what belongs to it.
+/// What a worker, a runner or the request server tells: after the time, the parts of a publication; after an empty part, a word and what belongs to it.
 fn message(mut parts: Vec<Vec<u8>>) -> Option<News> {
     if parts.is_empty() {
         return None;
@@ -113,6 +115,7 @@ fn message(mut parts: Vec<Vec<u8>>) -> Option<News> {
             let jobs = jobs.iter().filter_map(|jid| text(jid)?.parse().ok());
             News::Returns(number(group)?, jobs.collect())
         }
+        "seen" => News::Seen(rest.first()?.clone()),
         bank => News::Data(Bank::named(bank)?, text(rest.first()?)?.parse().ok()?),
     })
 }

@@ -140,7 +140,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         name: "request",
         title: "ReqServer MWorkerQueue",
         binds: "tcp ret_port, workers.ipc",
-        connects: "",
+        connects: "cluster.ipc (in a cluster)",
         owns: "queues per command class, deadlines, refusal of replays",
         is_enabled: always,
         may: Privileges {

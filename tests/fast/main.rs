@@ -14,6 +14,7 @@ mod cluster_join;
 mod cluster_members;
 mod cluster_nats;
 mod cluster_presence;
+mod cluster_seen;
 mod collective_brokers;
 mod command_line;
 mod cve;

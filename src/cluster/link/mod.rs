@@ -85,16 +85,19 @@ pub enum Channel {
     Members,
     /// Which minions are connected, for all.
     Presence,
+    /// Which requests were answered, for all.
+    Seen,
     /// What one master asks another one, and answers.
     Letters,
 }
 
 impl Channel {
-    const ALL: [Channel; 5] = [
+    const ALL: [Channel; 6] = [
         Channel::Jobs,
         Channel::Events,
         Channel::Members,
         Channel::Presence,
+        Channel::Seen,
         Channel::Letters,
     ];
 
@@ -105,6 +108,7 @@ impl Channel {
             Channel::Events => "ev",
             Channel::Members => "member",
             Channel::Presence => "present",
+            Channel::Seen => "seen",
             Channel::Letters => "to",
         }
     }

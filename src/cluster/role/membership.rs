@@ -1,8 +1,10 @@
 //! Whether this master takes part: what the bucket is, and whether it is the one that this master knows.
 
+use super::seen::PURPOSE;
 use super::{Cluster, Membership};
 use crate::link::LinkEvent;
 use crate::memory::Memory;
+use crate::pieces::Voice;
 use crate::record::{META, Meta, PAIR, PUBLICATION};
 use crate::sync::{Joins, Put};
 use halite_crypto::{PrivateKey, random_hex};
@@ -202,6 +204,8 @@ impl Cluster<'_> {
         self.streams.join(&self.secret, id, &mark, origin);
         self.peers.join(&self.secret, &mark, origin);
         self.connected.join(&self.secret, &mark, origin);
+        let seen = || Voice::new(&self.secret, &mark, PURPOSE, origin);
+        self.seen.get_or_insert_with(seen);
         if let Some(since) = self.streams.resync() {
             self.peers.resync.want(since);
         }

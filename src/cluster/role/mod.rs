@@ -3,8 +3,7 @@
 //! Owns what this master has in common with the others of its cluster: keys of minions, the key of publications, jobs and
 //! their returns, data of minions, events. Binds `cluster.ipc`, where workers tell of jobs and data. Connects to the NATS
 //! servers of `cluster:servers`, to the event bus, to `publish_pull.ipc` with the jobs of others, and to `workers.ipc`, where answers to returns
-//! wait for what the servers have. Reads and writes the
-//! files in `pki_dir`, the job cache, grains, pillars and mines, and the memory that the roles share.
+//! wait for what the servers have, and which is told of requests that other masters have answered. Reads and writes the files in `pki_dir`, the job cache, grains, pillars and mines, and the memory that the roles share.
 //!
 //! The files of each master stay what its other roles work with; this role keeps them the same everywhere. A change of keys
 //! is decided by the bucket (`sync`), and so is who leads (`lease`). What is on NATS is sealed under the cluster's secret.
@@ -19,6 +18,7 @@ mod membership;
 mod peers;
 mod presence;
 mod publication;
+mod seen;
 mod streams;
 
 use crate::agents;
@@ -26,6 +26,7 @@ use crate::feed::{self, News};
 use crate::key_files::KeyFiles;
 use crate::link::{Channel, Entry, Link, LinkEvent, StreamKind};
 use crate::memory::{self, Memory};
+use crate::pieces::Voice;
 use crate::progress::Source;
 use crate::record::{
     KeyRecord, Keys, LEAD, META, Meta, PAIR, PUBLICATION, PublicationKey, Sealer, gateway_of,
@@ -142,6 +143,8 @@ struct Cluster<'a> {
     streams: streams::Streams,
     peers: peers::Peers,
     connected: presence::Connected,
+    /// Tells and hears which requests were answered.
+    seen: Option<Voice>,
     /// The name of this start.
     origin: String,
     leases: leading::Leases,
@@ -217,6 +220,7 @@ impl<'a> Cluster<'a> {
             streams: streams::Streams::new(config, &stores)?,
             peers: peers::Peers::new(cluster, &config.id, unix_now()),
             connected: presence::Connected::new(&config.id),
+            seen: None,
             origin: new_origin(&config.id),
             leases: leading::Leases::new(config),
             stores,
@@ -411,6 +415,7 @@ impl<'a> Cluster<'a> {
                 Channel::Events => self.heard(&origin, &bytes),
                 Channel::Members => self.heard_member(&origin, &bytes),
                 Channel::Presence => self.heard_presence(&origin, &bytes),
+                Channel::Seen => self.heard_seen(&origin, &bytes),
                 Channel::Letters => self.heard_letter(&origin, &bytes)?,
             },
             LinkEvent::Appended(kind, ticket, is_told) => {

@@ -222,6 +222,7 @@ impl Cluster<'_> {
                     hours.map(|hours| unix_now().saturating_sub(hours.saturating_mul(3600)));
                 self.resync(since.unwrap_or(0));
             }
+            News::Seen(codes) => self.tell_seen(&codes),
             News::Drain => self.drain(),
             News::Missed => outbox.news.look = true,
         }

@@ -155,6 +155,7 @@ fn requests(text: &mut Text, r: &Map) {
         ("halite_sign_ins_limited_total", Counter, "Sign-ins not answered because their address exceeds the rate limit.", "limited"),
         ("halite_sign_ins_outwaited_total", Counter, "Sign-ins dropped because their minion no longer waited.", "outwaited"),
         ("halite_requests_replayed_total", Counter, "Requests refused as replays.", "replays"),
+        ("halite_requests_learned_total", Counter, "Requests answered by other masters of the cluster, refused here.", "learned"),
         ("halite_requests_late_total", Counter, "Requests that missed their deadline.", "expired"),
         ("halite_requests_retried_total", Counter, "Requests given to a second worker because the first exited.", "retried"),
         ("halite_replies_undelivered_total", Counter, "Replies not delivered because the peer was gone or did not read.", "undelivered"),

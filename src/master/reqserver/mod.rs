@@ -12,11 +12,12 @@
 //! transport (1 byte, its place in `MasterConfig::ports`) and the peer's address. Frames from a
 //! worker: `R`, pid (4 bytes) when it is idle; `D`, sequence number, a byte for each request (1 if its sender
 //! was authenticated), then a reply for each; `H`, the same, for replies that wait until the cluster has what they
-//! acknowledge. From the role `cluster`: `A`, the sequence number of such a group. An empty reply is not forwarded, so that the
+//! acknowledge. From the role `cluster`: `A`, the sequence number of such a group; `S`, authentication codes of requests that other masters have answered. An empty reply is not forwarded, so that the
 //! peer tries again.
 
 mod held;
 mod pools;
+mod ports;
 mod replays;
 mod sessions;
 
@@ -26,6 +27,7 @@ use super::dispatch::{Dispatcher, GATHER, Limits, MOST_AT_ONCE};
 use super::roles::{CLUSTER, Memory, MemoryWatch, Roles};
 use super::score::Score;
 use held::HeldAnswers;
+use ports::{bind_fronts, bind_workers};
 use replays::ReplayGuard;
 use sessions::{Sessions, mac_prefix};
 
@@ -36,21 +38,16 @@ use halite_crypto::CipherKind;
 use halite_sys::exit::ExitError;
 use halite_sys::log_limiter::LogLimiter;
 use halite_sys::memory::{keep_freed, trim_memory};
-use halite_sys::process::raise_open_files;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::unix_now;
-use halite_transport::front::{
-    Incoming, Pressure, Received, RequestCodec, RequestFront, RequestOptions, RequestServer, Tcp,
-    Ws, Zmtp,
-};
+use halite_transport::front::{Incoming, Pressure, Received, RequestFront};
 use halite_transport::poll::Poller;
-use halite_transport::sockets::{Context, KeepAlive, Message, Router};
-use halite_transport::tls::ServerTls;
+use halite_transport::sockets::{Context, Message, Router};
+use halite_wire::Value;
 use halite_wire::envelope::{Body, Envelope, Head, Refusal};
 use halite_wire::msgpack::{self, Profile};
-use halite_wire::tls::TlsOptions;
-use halite_wire::{Transport, Value};
 use std::borrow::Cow;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// Exit status if an address cannot be bound, as in Salt (`salt/cli/daemons.py`).
@@ -58,14 +55,8 @@ pub const EXIT_BIND: i32 = 4;
 
 /// Longest wait of a turn.
 const TURN: Duration = Duration::from_millis(100);
-/// How often a silent peer is asked for a sign of life.
-const HEARTBEAT: Duration = Duration::from_secs(120);
-/// How long a peer may take a break in the middle of a message, its handshake, or a reply to it.
-const STALLED: Duration = Duration::from_secs(60);
 /// How often connections are looked after.
 const LOOK: Duration = Duration::from_millis(50);
-/// Descriptors that are not for connections.
-const OWN_FILES: u64 = 256;
 const DRAIN: Duration = Duration::from_millis(1500);
 /// Most messages read from one side before the other gets its turn.
 const BURST: usize = 64;
@@ -98,7 +89,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     keep_freed();
     let context = Context::new();
     let (back, fronts) = (bind_workers(config, &context)?, bind_fronts(config)?);
-    let mut server = Server::new(config, fronts, back);
+    let mut server = Server::new(config, fronts, back)?;
     roles.ready();
     let mut draining: Option<Instant> = None;
     loop {
@@ -113,66 +104,6 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     server.answer_held(Instant::now() + DRAIN + server.patience);
     log::info!("request server: {:?}", server.dispatcher.counters);
     Ok(())
-}
-
-/// The socket on which workers report.
-fn bind_workers(config: &MasterConfig, context: &Context) -> Result<Router, ExitError> {
-    let back = Router::new(context)?;
-    back.bind_ipc(&config.workers())
-        .map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?;
-    Ok(back)
-}
-
-/// The ports for requests: the one place that knows the transports.
-fn bind_fronts(config: &MasterConfig) -> Result<Vec<Box<dyn RequestFront>>, ExitError> {
-    let ports = config.ports();
-    let most = most_connections(config)? / ports.len().max(1);
-    let mut fronts: Vec<Box<dyn RequestFront>> = Vec::new();
-    for port in ports {
-        let options = RequestOptions {
-            backlog: config.zmq_backlog,
-            max_message: usize::try_from(config.max_request_size).unwrap_or(usize::MAX),
-            ipv6: config.ipv6 == Some(true) || port.interface.contains(':'),
-            keepalive: KeepAlive::REQUEST_SERVER,
-            most_connections: most,
-            heartbeat: HEARTBEAT,
-            stalled: STALLED,
-        };
-        let (interface, number) = (&port.interface, port.ret_port);
-        let bound: std::io::Result<Box<dyn RequestFront>> = match port.transport {
-            Transport::ZeroMq => bind::<Zmtp>(interface, number, &options, config, None),
-            Transport::Tcp => bind::<Tcp>(interface, number, &options, config, config.tls()),
-            Transport::Ws => bind::<Ws>(interface, number, &options, config, config.tls()),
-        };
-        fronts.push(bound.map_err(|e| ExitError::new(EXIT_BIND, e.to_string()))?);
-    }
-    Ok(fronts)
-}
-
-/// Binds a port, with load balancers in front of it if there are any.
-fn bind<C: RequestCodec + 'static>(
-    interface: &str,
-    port: u16,
-    options: &RequestOptions,
-    config: &MasterConfig,
-    tls: Option<&TlsOptions>,
-) -> std::io::Result<Box<dyn RequestFront>> {
-    let mut front = RequestServer::<C>::bind(interface, port, options)?;
-    let balancers = &config.proxy_protocol.0;
-    if !balancers.is_empty() {
-        front = front.with_balancers(balancers.as_slice().into())?;
-    }
-    if let Some(tls) = tls {
-        front = front.with_tls(ServerTls::new(tls)?)?;
-    }
-    Ok(Box::new(front))
-}
-
-/// Most connections for requests: the role needs some descriptors for itself.
-fn most_connections(config: &MasterConfig) -> Result<usize, ExitError> {
-    let files = raise_open_files(config.max_open_files)?;
-    let own = OWN_FILES.min(files / 4);
-    Ok(usize::try_from(files - own).unwrap_or(usize::MAX))
 }
 
 /// A request, whether its sender was authenticated, and the reply.
@@ -207,7 +138,11 @@ struct Server {
 }
 
 impl Server {
-    fn new(config: &MasterConfig, fronts: Vec<Box<dyn RequestFront>>, back: Router) -> Server {
+    fn new(
+        config: &MasterConfig,
+        fronts: Vec<Box<dyn RequestFront>>,
+        back: Router,
+    ) -> io::Result<Server> {
         let pools = Pools::new(config);
         let limits = Limits {
             queue: config.request_queue_limit as usize,
@@ -219,7 +154,7 @@ impl Server {
         let patience = cluster.as_ref().map_or(Duration::ZERO, |c| c.patience);
         // Numbers of an earlier start must not come again: the cluster may still acknowledge one.
         let first = unix_now() << 32;
-        Server {
+        Ok(Server {
             fronts,
             back,
             held: HeldAnswers::new(patience),
@@ -229,7 +164,7 @@ impl Server {
             auth_limit: AuthLimit::new(config.auth_rate_limit, config.auth_rate_burst),
             pools,
             sessions: Sessions::new(config),
-            seen: ReplayGuard::open(&config.replays()),
+            seen: ReplayGuard::open(&config.replays()).telling(config)?,
             last_tick: Instant::now(),
             memory: MemoryWatch::default(),
             last_look: Instant::now(),
@@ -242,7 +177,7 @@ impl Server {
             late: LogLimiter::default(),
             refusals: LogLimiter::default(),
             score: Score::inherited("request"),
-        }
+        })
     }
 
     fn turn(&mut self, accept: bool) -> Result<(), ExitError> {
@@ -251,6 +186,8 @@ impl Server {
             Duration::ZERO
         } else if self.dispatcher.gathers(Instant::now()) {
             GATHER
+        } else if self.seen.has_news() {
+            replays::GATHER
         } else {
             TURN
         };
@@ -286,6 +223,7 @@ impl Server {
         }
         self.tend()?;
         self.assign()?;
+        self.seen.tell(Instant::now());
         self.tick()
     }
 
@@ -424,6 +362,9 @@ impl Server {
                     let answers = self.held.stored(seq);
                     self.send_all(answers);
                 }
+            }
+            [name, kind, codes] if &**kind == b"S" && &**name == CLUSTER.as_bytes() => {
+                self.seen.learn(codes);
             }
             [name, kind, seq, proven, replies @ ..]
                 if matches!(&**kind, b"D" | b"H") && proven.len() == replies.len() =>
@@ -566,7 +507,7 @@ impl Server {
                 "taken" => counters.taken.map(Value::from).to_vec(),
                 "oldest" => dispatcher.oldest(now).as_secs_f64(),
                 "refused" => counters.refused, "expired" => counters.expired,
-                "retried" => counters.retried, "replays" => self.replays,
+                "retried" => counters.retried, "replays" => self.replays, "learned" => self.seen.learned,
                 "limited" => self.auth_limit.turned_away(), "outwaited" => counters.outwaited,
                 "held" => self.held.len(), "unconfirmed" => self.unconfirmed, "ignored" => self.ignored, "undelivered" => self.undelivered,
                 "workers" => workers, "idle" => idle,

@@ -1,11 +1,15 @@
-//! Authentication codes of requests: each counts once, also after this role or the whole master was restarted.
+//! Authentication codes of requests: each counts once, also after this role or the whole master was restarted, and at all
+//! masters of a cluster: there, a minion has the same session key everywhere.
 
+use halite_config::MasterConfig;
 use halite_sys::safe_open::no_follow;
+use halite_transport::sockets::{Context, Push, PushOptions};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// Codes remembered per generation.
 const HELD: usize = 65_536;
@@ -13,6 +17,10 @@ const HELD: usize = 65_536;
 const SLOTS: u64 = 2 * HELD as u64;
 /// A number that counts up, from 1, and a code.
 const RECORD: usize = 16;
+/// How long codes are gathered before they are told to the other masters.
+pub(super) const GATHER: Duration = Duration::from_millis(10);
+/// Most bytes of codes that are told together.
+const TOGETHER: usize = 4096;
 
 /// Authentication codes of pending requests, and two generations of those of authenticated ones.
 #[derive(Debug, Default)]
@@ -21,6 +29,22 @@ pub(super) struct ReplayGuard {
     young: HashSet<u64>,
     old: HashSet<u64>,
     file: Option<ReplayFile>,
+    news: Option<News>,
+    /// Codes that other masters have told.
+    pub(super) learned: u64,
+}
+
+/// Codes that the other masters of the cluster are to be told.
+struct News {
+    to_cluster: Push,
+    codes: Vec<u8>,
+    since: Instant,
+}
+
+impl std::fmt::Debug for News {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        write!(f, "{} bytes", self.codes.len())
+    }
 }
 
 impl ReplayGuard {
@@ -40,6 +64,56 @@ impl ReplayGuard {
         guard
     }
 
+    /// In a cluster, tells the other masters through the role Cluster.
+    ///
+    /// # Errors
+    /// No sockets are left.
+    pub fn telling(mut self, config: &MasterConfig) -> io::Result<ReplayGuard> {
+        if config.cluster().is_some() {
+            // Nothing waits for a role that is not there.
+            let options = PushOptions {
+                reconnect: Some((Duration::from_millis(20), Duration::from_millis(200))),
+                send_timeout: Some(Duration::ZERO),
+            };
+            let to_cluster = Push::connect(&Context::new(), &config.cluster_pull(), options);
+            self.news = Some(News {
+                to_cluster: to_cluster.map_err(io::Error::other)?,
+                codes: Vec::new(),
+                since: Instant::now(),
+            });
+        }
+        Ok(self)
+    }
+
+    /// Whether there is something to be told.
+    pub fn has_news(&self) -> bool {
+        self.news
+            .as_ref()
+            .is_some_and(|news| !news.codes.is_empty())
+    }
+
+    /// Tells what has been gathered long enough.
+    pub fn tell(&mut self, now: Instant) {
+        let Some(news) = self.news.as_mut().filter(|news| !news.codes.is_empty()) else {
+            return;
+        };
+        if news.codes.len() >= TOGETHER || now.saturating_duration_since(news.since) >= GATHER {
+            let _ = news.to_cluster.send(&[&b""[..], b"seen", &news.codes]);
+            news.codes.clear();
+        }
+    }
+
+    /// Another master has answered requests with these codes, eight bytes each.
+    pub fn learn(&mut self, codes: &[u8]) {
+        for code in codes.as_chunks().0 {
+            let code = u64::from_be_bytes(*code);
+            if !self.contains(code) {
+                self.learned += 1;
+                self.keep(code);
+            }
+        }
+    }
+
     /// Whether a request with this code is pending or was authenticated.
     pub fn contains(&self, code: u64) -> bool {
         self.at_hand.contains(&code) || self.young.contains(&code) || self.old.contains(&code)
@@ -57,6 +131,17 @@ impl ReplayGuard {
         if !genuine {
             return;
         }
+        if let Some(news) = &mut self.news {
+            if news.codes.is_empty() {
+                news.since = Instant::now();
+            }
+            news.codes.extend(code.to_be_bytes());
+        }
+        self.keep(code);
+    }
+
+    /// Remembers a code, also over a restart.
+    fn keep(&mut self, code: u64) {
         self.hold(code);
         if let Some(file) = &mut self.file
             && let Err(e) = file.add(code)
@@ -141,6 +226,12 @@ mod tests {
             !guard.contains(2) && !guard.contains(3),
             "not authenticated"
         );
+        // What another master has told, with some bytes that are no code.
+        guard.learn(&[&4u64.to_be_bytes()[..], &1u64.to_be_bytes(), b"rest"].concat());
+        assert_eq!(guard.learned, 1);
+        drop(guard);
+        let mut guard = ReplayGuard::open(&path);
+        assert!(guard.contains(1) && guard.contains(4));
         for code in 10..10 + SLOTS + 5 {
             guard.end(Some(code), true);
         }

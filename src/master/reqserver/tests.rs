@@ -94,7 +94,7 @@ fn rig() -> Rig {
         peers: peers.clone(),
         waiting,
     };
-    let server = Server::new(&config, vec![Box::new(front)], back);
+    let server = Server::new(&config, vec![Box::new(front)], back).unwrap();
     let name = server.pools.worker_names().remove(0);
     let path = config.sock_dir.join("workers.ipc");
     let worker = Dealer::connect(&context, &path, &name).unwrap();

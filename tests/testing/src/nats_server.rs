@@ -262,7 +262,16 @@ pub fn server_name(n: usize) -> String {
     format!("server{n}")
 }
 
+/// The program: `HALITE_NATS_SERVER`, or that of the package.
+///
+/// # Panics
+/// If what the variable names is not there.
 fn program() -> Option<PathBuf> {
+    let named = std::env::var_os("HALITE_NATS_SERVER").filter(|path| !path.is_empty());
+    if let Some(path) = named.map(PathBuf::from) {
+        assert!(path.exists(), "HALITE_NATS_SERVER: {}", path.display());
+        return Some(path);
+    }
     let known = [
         "/usr/sbin/nats-server",
         "/usr/bin/nats-server",
