@@ -1,4 +1,4 @@
-complete -c halite-swarm -l master -d 'Host of the master, halite or stock; of several masters as HOST:RET_PORT[:PUBLISH_PORT],... Minions begin at them in turn, and go to another one if theirs refuses connections or does not answer' -r -f
+complete -c halite-swarm -l master -d 'Host of the master, halite or stock; several with commas, each as HOST, HOST:RET_PORT or HOST:RET_PORT:PUBLISH_PORT. Minions begin at them in turn, and go to another one if theirs refuses connections or does not answer' -r -f
 complete -c halite-swarm -l ret-port -d 'Port of the master\'s request server (its option `ret_port`), if --master does not name it' -r -f
 complete -c halite-swarm -l transport -d 'Protocol of both ports: zeromq, tcp or ws' -r -f
 complete -c halite-swarm -l ca -d 'The ports have TLS: file with the certificates to trust (PEM)' -r -F

@@ -42,7 +42,8 @@ Exit status: 0 if everything was answered rightly, 1 if not, 64 for a wrong comm
 #[derive(Parser, Debug)]
 #[command(name = "halite-swarm", version, after_help = HELP)]
 pub(super) struct SwarmArgs {
-    /// Host of the master, halite or stock; of several masters as HOST:RET_PORT[:PUBLISH_PORT],... Minions begin at them in turn,
+    /// Host of the master, halite or stock; several with commas, each as HOST,
+    /// HOST:RET_PORT or HOST:RET_PORT:PUBLISH_PORT. Minions begin at them in turn,
     /// and go to another one if theirs refuses connections or does not answer
     #[arg(
         long,
