@@ -1,7 +1,7 @@
 //! Which minions are connected at which master. No IO and no clock: it is told the time.
 //!
 //! Each master tells what has changed among its own, with a number that grows. Who has missed one, or has just come, asks for
-//! the whole list. What a master has told counts until it is silent for [`AWAY`].
+//! the whole list. What a master has told counts until it is silent for `AWAY`.
 
 use crate::digest;
 use halite_store::presence::Addresses;
