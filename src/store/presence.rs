@@ -50,10 +50,14 @@ pub fn connected_ids(
     if !config.minion_data_cache {
         return Ok(Addresses::new());
     }
-    let mut found = elsewhere(config, stores);
-    if let Some(subset) = subset {
-        found.retain(|id, _| subset.contains(id));
-    }
+    let elsewhere = elsewhere(config, stores);
+    let mut found = match subset {
+        Some(subset) => {
+            let known = subset.iter().filter_map(|id| elsewhere.get_key_value(id));
+            known.map(|(id, address)| (id.clone(), *address)).collect()
+        }
+        None => elsewhere,
+    };
     found.extend(ConnectedHere::default().look(config, stores, subset)?);
     Ok(found)
 }

@@ -114,8 +114,8 @@ struct Peer {
 }
 
 impl Peer {
-    /// Takes a change; `false` if the list would be larger than any is.
-    fn take(&mut self, notice: Notice) -> bool {
+    /// Takes a change. Forgets all if the list would be larger than any is.
+    fn take(&mut self, notice: Notice) {
         for id in notice.went {
             if self.connected.remove(&id).is_some() {
                 self.bytes -= size(&id);
@@ -128,11 +128,10 @@ impl Peer {
             }
             if self.bytes > MOST_BYTES {
                 (self.connected, self.bytes, self.number) = (Addresses::new(), 0, None);
-                return false;
+                return;
             }
         }
         self.number = Some(notice.number);
-        true
     }
 }
 
