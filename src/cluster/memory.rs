@@ -76,6 +76,8 @@ pub struct StreamsMemory {
     pub heard: u64,
     /// Jobs that are to be compared with those of the others: since when, in Unix seconds.
     pub resync: Option<u64>,
+    /// What is new of jobs that started then or later is announced on the bus, in Unix seconds.
+    pub announce: Option<u64>,
 }
 
 impl StreamsMemory {
@@ -105,6 +107,7 @@ impl StreamsMemory {
                 // Versions before 0.2 do not have them.
                 heard: u64::try_from(map.int("heard").unwrap_or(0)).ok()?,
                 resync: map.int("resync").and_then(|at| u64::try_from(at).ok()),
+                announce: map.int("announce").and_then(|at| u64::try_from(at).ok()),
             })
         })
     }
@@ -121,6 +124,7 @@ impl StreamsMemory {
             "bucket" => self.bucket.as_str(), "told" => self.told,
             "jobs" => cursor(&self.jobs), "data" => cursor(&self.data),
             "heard" => self.heard, "resync" => self.resync.map_or(Value::Nil, Value::from),
+            "announce" => self.announce.map_or(Value::Nil, Value::from),
         };
         write(path, &map)
     }
@@ -209,6 +213,7 @@ mod tests {
             told: 5,
             heard: 6,
             resync: Some(7),
+            announce: Some(8),
         };
         let path = StreamsMemory::path(dir.path());
         streams.write(&path).unwrap();

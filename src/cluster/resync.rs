@@ -246,6 +246,11 @@ pub fn answer(jobs: &dyn JobStore, ask: Ask) -> io::Result<Fill> {
     Ok(fill)
 }
 
+/// The first job that can have started at this time, in Unix seconds.
+pub fn first_jid(at: u64) -> Jid {
+    Jid::from_time(i64::try_from(at).unwrap_or(i64::MAX), 0)
+}
+
 /// What is being fetched.
 #[derive(Debug)]
 struct Round {
@@ -376,7 +381,7 @@ impl Resync {
             return Vec::new();
         };
         // Those that are older are no longer kept.
-        let first = Jid::from_time(i64::try_from(round.since).unwrap_or(i64::MAX), 0);
+        let first = first_jid(round.since);
         let mut records = fill.records;
         records.retain(|record| record.jid >= first);
         self.fetched += records.len() as u64;

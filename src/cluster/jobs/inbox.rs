@@ -66,11 +66,7 @@ impl Inbox {
         let publication = std::mem::take(&mut record.publication);
         let is_fresh = record.published.abs_diff(unix_now()) <= FRESH;
         let is_earlier = record.published < self.started;
-        let (minions, missing) = (record.minions.clone(), record.missing.clone());
-        let stored = self.known.store(peer, record)?;
-        if let Some(load) = stored.load {
-            bus.fire_all(announcements(&jid, &load, &minions, &missing, self.series));
-        }
+        self.returns += self.store(peer, record, bus)?;
         let is_new = !publication.is_empty() && self.known.publishes(&jid)?;
         if is_new && is_fresh {
             match self.publisher.send(&publication) {
@@ -84,14 +80,25 @@ impl Inbox {
         } else if is_new {
             log::warn!(jid:% = jid; "the job {jid} of {peer} came too late to be published, or its clock differs from ours");
         }
-        self.returns += stored.returns.len() as u64;
-        let events = stored.returns.into_iter();
-        bus.fire_all(
-            events
-                .map(|(id, load)| (format!("salt/job/{jid}/ret/{id}"), load))
-                .collect(),
-        );
         Ok(())
+    }
+
+    /// Stores what is new of a record and announces it on the bus; the number of returns.
+    ///
+    /// # Errors
+    /// The job log cannot be read or written.
+    pub fn store(&mut self, peer: &str, record: JobRecord, bus: &mut Bus) -> io::Result<u64> {
+        let jid = record.jid.clone();
+        let (minions, missing) = (record.minions.clone(), record.missing.clone());
+        let stored = self.known.store(peer, record)?;
+        if let Some(load) = stored.load {
+            bus.fire_all(announcements(&jid, &load, &minions, &missing, self.series));
+        }
+        let count = stored.returns.len() as u64;
+        let events = stored.returns.into_iter();
+        let events = events.map(|(id, load)| (format!("salt/job/{jid}/ret/{id}"), load));
+        bus.fire_all(events.collect());
+        Ok(count)
     }
 }
 

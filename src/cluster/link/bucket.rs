@@ -1,11 +1,12 @@
 //! The bucket, as a connection reads and writes it.
 
+use super::reader::{Reader, context};
 use super::{Done, Entry, Session};
 use crate::sync::Put;
-use async_nats::jetstream::kv::{Operation, Store, UpdateErrorKind, Watch};
+use async_nats::jetstream::consumer::DeliverPolicy;
+use async_nats::jetstream::kv::{Store, UpdateErrorKind};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
 use async_nats::{Client, jetstream};
-use futures_util::StreamExt;
 use halite_nats::error_text;
 use std::future::{Future, pending};
 use std::time::Duration;
@@ -16,9 +17,11 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// The bucket, open.
 pub(super) struct Bucket {
     store: Store,
-    watch: Watch,
-    /// The newest revision when it was opened, as the leader of the stream says. The library asks how many entries are pending
-    /// instead, which servers of 2.9 can say wrongly for minutes after an election.
+    reader: Reader,
+    /// Subjects of entries without their names.
+    prefix: String,
+    /// The newest revision when it was opened, as the leader of the stream says. How many entries are pending, servers of 2.9 can say
+    /// wrongly for minutes after an election.
     newest: u64,
     /// Whether all that was there has been read.
     is_current: bool,
@@ -38,20 +41,15 @@ impl Bucket {
     }
 
     async fn next(&mut self) -> Result<Entry, String> {
-        let entry = match self.watch.next().await {
-            Some(Ok(entry)) => entry,
-            Some(Err(e)) => return Err(error_text(&e)),
-            None => return Err("its watch has ended".to_owned()),
-        };
-        self.is_current |= entry.revision >= self.newest;
+        let message = self.reader.next().await?;
+        let revision = message.info().map_err(|e| e.to_string())?.stream_sequence;
+        self.is_current |= revision >= self.newest;
+        let name = message.subject.strip_prefix(self.prefix.as_str());
         Ok(Entry {
-            name: entry.key,
-            // No master removes entries: what someone has removed has the value of nobody.
-            value: match entry.operation {
-                Operation::Put => entry.value.to_vec(),
-                Operation::Delete | Operation::Purge => Vec::new(),
-            },
-            revision: entry.revision,
+            name: name.unwrap_or_default().to_owned(),
+            // No master removes entries: what someone has removed has no value, which is that of nobody.
+            value: message.payload.to_vec(),
+            revision,
         })
     }
 }
@@ -75,11 +73,11 @@ impl Session {
     ///
     /// It is made as a stream, since the library cannot make a bucket on NATS 2.9 (reference `cluster.md` 2, finding 5).
     pub(super) async fn open(&self, client: &Client) -> Result<Bucket, String> {
-        let jetstream = jetstream::new(client.clone());
         let name = format!("KV_{}", self.bucket);
-        let mut stream = jetstream
+        let prefix = format!("$KV.{}.", self.bucket);
+        let mut stream = context(client)
             .get_or_create_stream(Config {
-                subjects: vec![format!("$KV.{}.>", self.bucket)],
+                subjects: vec![format!("{prefix}>")],
                 max_messages_per_subject: 1,
                 discard: DiscardPolicy::New,
                 storage: StorageType::File,
@@ -100,11 +98,15 @@ impl Session {
             })?;
         let info = stream.info().await.map_err(|e| error_text(&e))?;
         let (newest, is_empty) = (info.state.last_sequence, info.state.messages == 0);
-        let store = jetstream.get_key_value(&self.bucket).await;
+        let store = jetstream::new(client.clone())
+            .get_key_value(&self.bucket)
+            .await;
         let store = store.map_err(|e| error_text(&e))?;
-        let watch = store.watch_with_history(">").await;
+        let newest_of_each = DeliverPolicy::LastPerSubject;
+        let reader = Reader::open(client, stream, format!("{prefix}>"), newest_of_each);
         Ok(Bucket {
-            watch: watch.map_err(|e| error_text(&e))?,
+            reader: reader.await?,
+            prefix,
             store,
             newest,
             is_current: is_empty,

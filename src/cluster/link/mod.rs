@@ -6,6 +6,7 @@
 
 mod bucket;
 mod probe;
+mod reader;
 mod stream;
 
 pub use probe::{Probe, probe};

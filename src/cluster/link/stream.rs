@@ -1,13 +1,11 @@
 //! The streams in which masters tell each other about jobs and about data of minions.
 
+use super::reader::{Reader, context};
 use super::{LinkEvent, Session};
 use crate::progress::Source;
-use async_nats::jetstream;
 use async_nats::jetstream::consumer::DeliverPolicy;
-use async_nats::jetstream::consumer::push::{Ordered, OrderedConfig};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType};
-use async_nats::{Client, jetstream::Context};
-use futures_util::StreamExt;
+use async_nats::{Client, jetstream, jetstream::Context};
 use halite_nats::error_text;
 use std::future::{Future, pending};
 use std::time::Duration;
@@ -71,7 +69,7 @@ pub(super) struct Log {
     name: String,
     context: Context,
     prefix: String,
-    reader: Ordered,
+    reader: Reader,
 }
 
 impl Log {
@@ -82,7 +80,6 @@ impl Log {
         kind: StreamKind,
         cursor: Cursor,
     ) -> Result<(Log, Found), String> {
-        let context = jetstream::new(client.clone());
         let (name, subject) = kind.names();
         let prefix = format!("halite.{}.{subject}", session.id);
         let is_log = kind == StreamKind::Jobs;
@@ -98,7 +95,7 @@ impl Log {
             deny_delete: true,
             ..Config::default()
         };
-        let mut stream = context
+        let mut stream = context(client)
             .get_or_create_stream(wanted.clone())
             .await
             .map_err(|e| {
@@ -141,22 +138,15 @@ impl Log {
                 sequence,
             },
         };
-        let consumer = stream
-            .create_consumer(OrderedConfig {
-                deliver_subject: client.new_inbox(),
-                filter_subject: format!("{prefix}.>"),
-                deliver_policy: DeliverPolicy::ByStartSequence {
-                    start_sequence: sequence + 1,
-                },
-                ..OrderedConfig::default()
-            })
-            .await
-            .map_err(|e| format!("the stream {name} cannot be read: {}", error_text(&e)))?;
-        let reader = consumer.messages().await.map_err(|e| error_text(&e))?;
+        let new = DeliverPolicy::ByStartSequence {
+            start_sequence: sequence + 1,
+        };
+        let reader = Reader::open(client, stream, format!("{prefix}.>"), new).await;
+        let reader = reader.map_err(|e| format!("the stream {name} cannot be read: {e}"))?;
         let log = Log {
             kind,
             name: wanted.name,
-            context,
+            context: jetstream::new(client.clone()),
             prefix,
             reader,
         };
@@ -183,17 +173,13 @@ impl Log {
 
     /// The next message of somebody.
     pub(super) async fn next(&mut self) -> Result<LinkEvent, String> {
-        let message = match self.reader.next().await {
-            Some(Ok(message)) => message,
-            Some(Err(e)) => return Err(error_text(&e)),
-            None => return Err("a stream has ended".to_owned()),
-        };
+        let message = self.reader.next().await;
+        let message = message.map_err(|e| format!("{} is not read any more: {e}", self.name))?;
         let info = message.info().map_err(|e| e.to_string())?;
         let tail = message.subject.strip_prefix(self.prefix.as_str());
         let tail = tail.and_then(|rest| rest.strip_prefix('.'));
-        // Somebody may let another stream deliver here, with numbers of its own. Another reader is not known to them.
-        let Some(tail) = tail.filter(|_| info.stream == self.name) else {
-            return Err("messages of another stream come in its place".to_owned());
+        let Some(tail) = tail else {
+            return Err(format!("a message of {:.100} was read", message.subject));
         };
         Ok(LinkEvent::Told {
             kind: self.kind,

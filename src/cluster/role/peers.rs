@@ -235,7 +235,7 @@ impl Cluster<'_> {
             }
             Some(Letter::Fill(fill)) => {
                 for record in self.peers.resync.take(&peer, fill, Instant::now()) {
-                    self.streams.inbox.known.store(&peer, record)?;
+                    self.streams.fetched(&peer, record, &mut self.bus)?;
                 }
             }
             // The rest of it is still to come, or it was there before, or it is for another master.

@@ -4,17 +4,20 @@ use super::{Cluster, Membership};
 use crate::data::DataShare;
 use crate::events::EventShare;
 use crate::feed::News;
-use crate::jobs::record::Message;
+use crate::jobs::record::{JobRecord, Message};
 use crate::jobs::{Inbox, Outbox, Recent};
 use crate::link::{Channel, Cursor, Found, Link, StreamKind};
 use crate::memory::StreamsMemory;
 use crate::pieces::{Foreign, Voice};
+use crate::resync::first_jid;
 use halite_config::{Acknowledge, MasterConfig};
 use halite_crypto::ClusterSecret;
+use halite_master::events::Bus;
 use halite_store::Stores;
 use halite_sys::exit::ExitError;
 use halite_sys::log_limiter::LogLimiter;
 use halite_sys::time::unix_now;
+use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -140,8 +143,22 @@ impl Streams {
 
     /// They are compared.
     pub(super) fn compared(&mut self) {
-        self.memory.resync = None;
+        (self.memory.resync, self.memory.announce) = (None, None);
         self.is_cursor_new = true;
+    }
+
+    /// Another master has what this one lacks.
+    pub(super) fn fetched(
+        &mut self,
+        peer: &str,
+        record: JobRecord,
+        bus: &mut Bus,
+    ) -> io::Result<()> {
+        let first = self.memory.announce.map(first_jid);
+        match first.is_some_and(|first| record.jid >= first) {
+            true => self.inbox.store(peer, record, bus).map(drop),
+            false => self.inbox.known.store(peer, record).map(drop),
+        }
     }
 
     /// A stream could not be opened, or is not open any more.
@@ -387,9 +404,15 @@ impl Cluster<'_> {
         self.resync_from(self.streams.memory.heard);
     }
 
-    /// What others told after this time, in Unix seconds, may be missing.
+    /// What others told after this time, in Unix seconds, may be missing; 0 if this master was not there. What was told while it
+    /// was there is announced on the bus, as if it had been heard.
     pub(super) fn resync_from(&mut self, at: u64) {
-        self.resync(at.saturating_sub(LONGEST_JOB));
+        let since = at.saturating_sub(LONGEST_JOB);
+        if at > 0 {
+            let announce = &mut self.streams.memory.announce;
+            *announce = Some(announce.map_or(since, |earlier| earlier.min(since)));
+        }
+        self.resync(since);
     }
 
     /// Jobs that started after this time, in Unix seconds, are to be compared with those of the others.
