@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use std::fs;
 use testing::cluster::{Cluster, jobs, metric};
+use testing::three::Ear;
 use testing::{Master, Minion, wait_until};
 
 fn members(master: &Master) -> Value {
@@ -115,8 +116,10 @@ fn what_a_job_cache_lacks_is_fetched() {
     client.publish("$JS.API.STREAM.PURGE.HALITE_test_LOG", b"");
     client.settle();
     cluster.masters[1].start_again();
+    let ear = Ear::at(&cluster.masters[1]);
     for jid in &jids {
         wait_until("it is fetched", || has(&cluster.masters[1], jid));
+        wait_until("its bus tells", || ear.times(jid, "m1") == 1);
     }
     // It loses its job cache, and the operator asks for it.
     cluster.masters[1].stop();
@@ -128,10 +131,17 @@ fn what_a_job_cache_lacks_is_fetched() {
         members(&cluster.masters[1])["one"]["state"] == "up"
     });
     assert!(!has(&cluster.masters[1], &before));
+    let ear = Ear::at(&cluster.masters[1]);
     let ran = cluster.masters[1].halite_cli().runner(&["cluster.resync"]);
     ran.ok().expect("it can be asked for");
     for jid in jids.iter().chain([&before]) {
         wait_until("it is fetched", || has(&cluster.masters[1], jid));
+    }
+    // That is not new, so the bus tells nothing.
+    let last = echo(&cluster.masters[0], "d");
+    wait_until("its bus tells of a new one", || ear.times(&last, "m1") == 1);
+    for jid in jids.iter().chain([&before]) {
+        assert_eq!(ear.times(jid, "m1"), 0);
     }
     minion.must_live();
 }
