@@ -118,6 +118,8 @@ pub struct Meta {
     pub mark: String,
     /// The fingerprint of the RSA key that all masters have.
     pub master_key: String,
+    /// Whether the master that made it is still writing what it has: what is not there yet may come.
+    pub is_filling: bool,
 }
 
 impl Meta {
@@ -126,6 +128,7 @@ impl Meta {
         Meta {
             mark,
             master_key: fingerprint(&key.public().to_pem()),
+            is_filling: true,
         }
     }
 
@@ -188,7 +191,7 @@ impl Sealer {
     /// Seals what the bucket is.
     pub fn seal_meta(&self, meta: &Meta) -> Vec<u8> {
         let record = halite_wire::map! {
-            "mark" => meta.mark.as_str(), "master_key" => meta.master_key.as_str(),
+            "mark" => meta.mark.as_str(), "master_key" => meta.master_key.as_str(), "filling" => meta.is_filling,
         };
         self.seal(META, &record)
     }
@@ -199,6 +202,7 @@ impl Sealer {
         Some(Meta {
             mark: record.str("mark")?.to_owned(),
             master_key: record.str("master_key")?.to_owned(),
+            is_filling: record.get("filling")?.as_bool()?,
         })
     }
 

@@ -1,7 +1,7 @@
 //! Whether this master takes part: what the bucket is, and whether it is the one that this master knows.
 
 use super::seen::PURPOSE;
-use super::{Cluster, Membership};
+use super::{Cluster, Membership, RETRY};
 use crate::link::LinkEvent;
 use crate::memory::Memory;
 use crate::pieces::Voice;
@@ -113,6 +113,14 @@ impl Cluster<'_> {
                 ));
             }
             (Some(_), Some(_)) => Joins::Again,
+            // Minions that are not there yet would lose their keys.
+            (Some(meta), None) if meta.is_filling => {
+                log::warn!(
+                    "cluster: the first master of {} has not told all its keys yet; waits for it",
+                    self.id
+                );
+                return Ok(());
+            }
             (Some(_), None) => Joins::New,
             (None, Some(_)) if self.memory.cluster != self.id => {
                 let file = self.memory_file.display();
@@ -253,6 +261,30 @@ impl Cluster<'_> {
         self.join()
     }
 
+    /// As the first master: says when all that this master has is in the bucket.
+    pub(super) fn end_filling(&mut self) {
+        let is_told = self.membership == Membership::Member
+            && self.sync.is_settled()
+            && self.pair > 0
+            && self
+                .publication
+                .as_ref()
+                .is_some_and(|(_, revision)| *revision > 0);
+        let Some((meta, revision)) = self.meta.as_ref().filter(|(meta, _)| meta.is_filling) else {
+            return;
+        };
+        if !is_told || self.filled.is_some_and(|at| at.elapsed() < RETRY) {
+            return;
+        }
+        self.filled = Some(Instant::now());
+        let filled = Meta {
+            is_filling: false,
+            ..meta.clone()
+        };
+        let sealed = self.sealer.seal_meta(&filled);
+        self.link.put(META.to_owned(), sealed, *revision);
+    }
+
     /// Offers the key that all masters have if nobody has.
     pub(super) fn offer_missing_pair(&self) {
         if self.membership == Membership::Member && self.pair == 0 {
@@ -299,7 +331,12 @@ impl Cluster<'_> {
             return;
         }
         *known = revision;
-        if self.sealer.open_meta(value).as_ref() != Some(meta) {
+        let found = self.sealer.open_meta(value);
+        if let Some(found) = found.as_ref().filter(|found| !found.is_filling) {
+            // This is the first master, and that was its word.
+            meta.is_filling &= found.mark != meta.mark;
+        }
+        if found.as_ref() != Some(meta) {
             let sealed = self.sealer.seal_meta(meta);
             self.link.put(META.to_owned(), sealed, revision);
             self.stranger(META);

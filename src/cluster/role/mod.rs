@@ -166,6 +166,8 @@ struct Cluster<'a> {
     is_rotation_wanted: bool,
     /// When this master made the bucket its own, until that is settled.
     founded: Option<Instant>,
+    /// When it was last written that all that this master has is there.
+    filled: Option<Instant>,
     /// What the bucket is, and the revision of the entry that says so.
     meta: Option<(Meta, u64)>,
     /// The revision of the entry with the key that all masters have; 0: there is none.
@@ -239,6 +241,7 @@ impl<'a> Cluster<'a> {
             meta: None,
             pair: 0,
             founded: None,
+            filled: None,
             rotated: Instant::now(),
             heard: Instant::now(),
             silence: None,
@@ -285,6 +288,7 @@ impl<'a> Cluster<'a> {
         self.tell()?;
         self.acknowledge();
         self.settle_founding()?;
+        self.end_filling();
         self.tend_peers()?;
         self.tend_presence();
         self.lead();
@@ -375,8 +379,11 @@ impl<'a> Cluster<'a> {
                 self.peers.progress.read(Source::Bucket, entry.revision);
                 match self.membership {
                     Membership::Unknown | Membership::Founding => {
+                        let is_meta = entry.name == META;
                         self.early.push(entry);
-                        self.join_late()?;
+                        if is_meta {
+                            self.join_late()?;
+                        }
                     }
                     Membership::Member => self.entry(entry)?,
                     Membership::Refused => {}

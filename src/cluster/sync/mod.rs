@@ -110,9 +110,8 @@ impl KeySync {
     }
 
     /// Whether everything in the bucket is known and nothing waits for an answer.
-    #[cfg(test)]
-    fn is_settled(&self) -> bool {
-        self.synced && self.pending.is_empty()
+    pub fn is_settled(&self) -> bool {
+        self.synced && self.pending.is_empty() && self.to_retry.is_empty()
     }
 
     /// How many minions have keys in the bucket.

@@ -47,13 +47,7 @@ impl Cluster {
 
     /// Relays to the ports of the first master, with a call to `start` while that master's ports seem to be theirs.
     pub fn behind_relays<T>(&mut self, start: impl FnOnce(&Master) -> T) -> (Relays, T) {
-        let first = &mut self.masters[0];
-        let own = [first.publish_port, first.ret_port];
-        let [publish, request] = own.map(Proxy::to);
-        [first.publish_port, first.ret_port] = [publish.port, request.port];
-        let started = start(first);
-        [first.publish_port, first.ret_port] = own;
-        (Relays { publish, request }, started)
+        Relays::before(&mut self.masters[0], start)
     }
 
     /// Waits until the key of a minion is in this state at all masters.
@@ -73,6 +67,16 @@ pub struct Relays {
 }
 
 impl Relays {
+    /// At a master, with a call to `start` while that master's ports seem to be theirs.
+    pub fn before<T>(master: &mut Master, start: impl FnOnce(&Master) -> T) -> (Relays, T) {
+        let own = [master.publish_port, master.ret_port];
+        let [publish, request] = own.map(Proxy::to);
+        [master.publish_port, master.ret_port] = [publish.port, request.port];
+        let started = start(master);
+        [master.publish_port, master.ret_port] = own;
+        (Relays { publish, request }, started)
+    }
+
     /// Moves it.
     pub fn move_to(&self, master: &Master) {
         self.publish.redirect(master.publish_port);

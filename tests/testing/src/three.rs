@@ -45,7 +45,14 @@ impl ThreeByThree {
         Some(ThreeByThree::masters(servers, None, masters, more))
     }
 
-    /// The same, with each master, its minion and a server on a host of their own.
+    /// Three masters without minions, each with a server on a host of their own.
+    pub fn start_masters_on_hosts(more: &str) -> Option<ThreeByThree> {
+        let servers = NatsServer::cluster([0, 1, 2].map(network::address))?;
+        let network = Network::start(3)?;
+        Some(ThreeByThree::masters(servers, Some(network), 3, more))
+    }
+
+    /// As [`ThreeByThree::start`], with each master, its minion and a server on a host of their own.
     pub fn start_on_hosts(more: &str) -> Option<ThreeByThree> {
         let servers = NatsServer::cluster([0, 1, 2].map(network::address))?;
         let network = Network::start(3)?;
@@ -123,6 +130,18 @@ impl ThreeByThree {
     pub fn start_server(&mut self, n: usize) {
         let server = &mut self.servers[n];
         on(&self.network, n, || server.restart());
+    }
+
+    /// Starts a server again, without what it had stored.
+    pub fn lose_data(&mut self, n: usize) {
+        let server = &mut self.servers[n];
+        on(&self.network, n, || server.lose_data());
+    }
+
+    /// Starts a master again.
+    pub fn start_again(&mut self, n: usize) {
+        let master = &mut self.masters[n];
+        on(&self.network, n, || master.start_again());
     }
 
     /// Who leads among the servers, as soon as each stream has a leader that runs.
