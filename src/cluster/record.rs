@@ -118,17 +118,20 @@ pub struct Meta {
     pub mark: String,
     /// The fingerprint of the RSA key that all masters have.
     pub master_key: String,
-    /// Whether the master that made it is still writing what it has: what is not there yet may come.
-    pub is_filling: bool,
+    /// The master that made it, while it is still writing what it has: what is not there yet may come.
+    pub filled_by: Option<String>,
+    /// The mark of the bucket whose data were lost, if this one was filled from what its masters had.
+    pub before: Option<String>,
 }
 
 impl Meta {
-    /// Of a new bucket, made by a master with this key.
-    pub fn new(mark: String, key: &PrivateKey) -> Meta {
+    /// Of a new bucket, made by the master `id` with this key.
+    pub fn new(mark: String, id: &str, key: &PrivateKey) -> Meta {
         Meta {
             mark,
             master_key: fingerprint(&key.public().to_pem()),
-            is_filling: true,
+            filled_by: Some(id.to_owned()),
+            before: None,
         }
     }
 
@@ -190,8 +193,10 @@ impl Sealer {
 
     /// Seals what the bucket is.
     pub fn seal_meta(&self, meta: &Meta) -> Vec<u8> {
+        let text = |text: &Option<String>| text.as_deref().map_or(Value::Nil, Value::from);
         let record = halite_wire::map! {
-            "mark" => meta.mark.as_str(), "master_key" => meta.master_key.as_str(), "filling" => meta.is_filling,
+            "mark" => meta.mark.as_str(), "master_key" => meta.master_key.as_str(),
+            "filled_by" => text(&meta.filled_by), "before" => text(&meta.before),
         };
         self.seal(META, &record)
     }
@@ -202,7 +207,8 @@ impl Sealer {
         Some(Meta {
             mark: record.str("mark")?.to_owned(),
             master_key: record.str("master_key")?.to_owned(),
-            is_filling: record.get("filling")?.as_bool()?,
+            filled_by: record.str("filled_by").map(str::to_owned),
+            before: record.str("before").map(str::to_owned),
         })
     }
 
@@ -348,7 +354,7 @@ mod tests {
         assert_eq!(ours.open_lead(LEAD, &sealed_lead), Some(lead));
         assert_eq!(ours.open_lead("lead.collective", &sealed_lead), None);
         let [key, other] = [(); 2].map(|()| PrivateKey::generate(2048).unwrap());
-        let meta = Meta::new("m".into(), &key);
+        let meta = Meta::new("m".into(), "m1", &key);
         assert!(meta.has_key(&key) && !meta.has_key(&other));
         let sealed_meta = ours.seal_meta(&meta);
         let pair = ours.seal_pair(&key);

@@ -139,7 +139,8 @@ options! {
         /// The secret of the cluster, at least 32 characters, or the path of a file with it. What the masters tell each other
         /// is sealed with it, and the keys that minions get are derived from it.
         cluster_secret: Option<String> = "null";
-        /// Ids of the masters that should be in the cluster: `cluster.members` and metrics tell who is missing.
+        /// Ids of the masters that should be in the cluster: `cluster.members` and metrics tell who is missing. If NATS loses
+        /// its data, these fill it again when all of them are there.
         cluster_peers: Vec<String> = "[]";
         /// Directory with the key that minions know the masters of the cluster by, `cluster.pem` and `cluster.pub`, as in stock's
         /// clusters. Empty: `cluster.pem` in `pki_dir`, if it is there, else `master.pem`.

@@ -154,6 +154,69 @@ fn deleted_keys_stay_deleted() {
     }
 }
 
+/// All data of the servers are lost: masters that are all there fill the bucket again, and no deleted key comes back.
+#[test]
+fn lost_data_are_filled_again() {
+    let Some(mut cluster) = Cluster::start("auto_accept: true\ncluster_peers: [one, two]") else {
+        return;
+    };
+    let minion = Minion::halite(&cluster.masters[0], "m1", "");
+    let answers = |cluster: &Cluster, n: usize| {
+        let said = cluster.masters[n]
+            .halite_cli()
+            .ask(&["m1", "test.ping", "-t", "2"]);
+        said.is_ok_and(|said| said.get("m1") == Some(&json!(true)))
+    };
+    wait_until("it answers", || answers(&cluster, 1));
+    let ids: [MinionId; 4] = ["kept", "early", "late", "new"].map(|id| id.parse().unwrap());
+    let [kept, early, late, new] = &ids;
+    let stores = [0, 1].map(|n: usize| keys(&cluster.masters[n]));
+    for id in [kept, early, late] {
+        stores[0].put(KeyState::Accepted, id, "a key").unwrap();
+        cluster.wait_state(id.as_str(), Some(KeyState::Accepted));
+    }
+    // One is away when the last key is deleted; while all is lost, each changes something.
+    cluster.masters[1].stop();
+    assert!(stores[0].delete(KeyState::Accepted, early).unwrap());
+    wait_until("the deletion is in the bucket", || {
+        metric(&cluster.masters[0], "halite_cluster_keys") == 3.0
+    });
+    cluster.nats.lose_data();
+    wait_until("it says so", || {
+        let log = cluster.masters[0].log();
+        log.contains("the data of the NATS servers is lost")
+    });
+    assert!(stores[1].delete(KeyState::Accepted, late).unwrap());
+    stores[0].put(KeyState::Rejected, new, "a key").unwrap();
+    wait_until("it takes no part alone", || {
+        metric(&cluster.masters[0], "halite_cluster_member") == 0.0
+    });
+    cluster.masters[1].start_again();
+    for master in &cluster.masters {
+        wait_until("it takes part again", || {
+            metric(master, "halite_cluster_member") == 1.0
+        });
+    }
+    for (id, state) in [
+        (kept, Some(KeyState::Accepted)),
+        (early, None),
+        (late, None),
+        (new, Some(KeyState::Rejected)),
+    ] {
+        cluster.wait_state(id.as_str(), state);
+    }
+    for n in [1, 0] {
+        wait_until("it answers again", || answers(&cluster, n));
+    }
+    let log = fs::read_to_string(minion.home.log()).unwrap();
+    assert_eq!(log.matches("signed in at").count(), 1);
+    // It is a bucket like any other.
+    cluster.masters.iter_mut().for_each(Master::stop);
+    cluster.masters.iter_mut().for_each(Master::start_again);
+    wait_until("it answers after a restart", || answers(&cluster, 1));
+    cluster.wait_state("early", None);
+}
+
 /// Jobs go to the minions of all masters, and all know what came of them.
 #[test]
 fn any_master_reaches_all_minions() {

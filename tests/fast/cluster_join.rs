@@ -1,9 +1,11 @@
 //! How a master comes by the key that minions know the masters of its cluster by.
 
 use halite::crypto::{HashType, PrivateKey};
+use halite::store::keys::KeyState;
+use halite::wire::ids::MinionId;
 use std::fs;
 use std::process::Command;
-use testing::cluster::{LINES, is_member};
+use testing::cluster::{Cluster, LINES, is_member, keys, metric};
 use testing::config::Home;
 use testing::{Master, Minion, NatsServer, halite_program, wait_until};
 
@@ -152,4 +154,39 @@ fn a_master_with_another_key_takes_no_part() {
         status == Some(0) && said.contains(&format!("{address}: ")),
         "{said}"
     );
+}
+
+/// Masters that begin a cluster at the same moment, with the same keys of minions: one of them is the first, the other waits until
+/// that one has told all of them.
+#[test]
+fn no_key_is_lost_when_all_begin_at_once() {
+    let Some(mut cluster) = Cluster::start("") else {
+        return;
+    };
+    let ids: Vec<MinionId> = (0..200).map(|n| format!("m{n}").parse().unwrap()).collect();
+    let store = keys(&cluster.masters[0]);
+    for id in &ids {
+        store.put(KeyState::Accepted, id, "a key").unwrap();
+    }
+    cluster.wait_state("m199", Some(KeyState::Accepted));
+    cluster.masters.iter_mut().for_each(Master::stop);
+    cluster.nats.lose_data();
+    for master in &cluster.masters {
+        fs::remove_file(master.home.cache().join("cluster/member")).unwrap();
+    }
+    cluster.masters.iter_mut().for_each(Master::start_again);
+    for master in &cluster.masters {
+        wait_until("it takes part", || {
+            metric(master, "halite_cluster_member") == 1.0
+        });
+        let store = keys(master);
+        for id in &ids {
+            let found = store.state(id).unwrap();
+            assert_eq!(
+                found.map(|(state, _)| state),
+                Some(KeyState::Accepted),
+                "{id}"
+            );
+        }
+    }
 }

@@ -94,7 +94,13 @@ impl Cluster<'_> {
         let meta = found.and_then(|entry| self.sealer.open_meta(&entry.value));
         let known = Some(self.memory.bucket.clone()).filter(|bucket| !bucket.is_empty());
         let own_key = master_key(self.config)?;
-        let joins = match (&meta, known) {
+        let mut joins = match (&meta, known) {
+            // The data of the bucket were lost, and its masters have filled another one.
+            (Some(meta), Some(known))
+                if meta.before.as_ref() == Some(&known) && meta.has_key(&own_key) =>
+            {
+                Joins::Again
+            }
             // Before anything is said about the key: what is there may be of a master that began anew by mistake.
             (Some(meta), Some(known)) if meta.mark != known => {
                 let file = self.memory_file.display();
@@ -113,14 +119,6 @@ impl Cluster<'_> {
                 ));
             }
             (Some(_), Some(_)) => Joins::Again,
-            // Minions that are not there yet would lose their keys.
-            (Some(meta), None) if meta.is_filling => {
-                log::warn!(
-                    "cluster: the first master of {} has not told all its keys yet; waits for it",
-                    self.id
-                );
-                return Ok(());
-            }
             (Some(_), None) => Joins::New,
             (None, Some(_)) if self.memory.cluster != self.id => {
                 let file = self.memory_file.display();
@@ -130,12 +128,15 @@ impl Cluster<'_> {
                     self.memory.cluster, self.id
                 ));
             }
+            (None, Some(known)) if self.early.is_empty() && !self.peers.members.is_alone() => {
+                return self.wait_for_others(&known);
+            }
             (None, Some(_)) => {
                 let file = self.memory_file.display();
                 return self.refuse(format!(
                     "the bucket of {} does not say what it is, but this master was a member: the data of the NATS servers is lost. Keys \
                      that were deleted while this master was away would come back. Stop all masters; remove {file} on the one whose \
-                     keys are right, and start it first",
+                     keys are right, and start it first. With `cluster_peers`, masters that are all there need no help",
                     self.id
                 ));
             }
@@ -147,17 +148,37 @@ impl Cluster<'_> {
                 ));
             }
             (None, None) => {
-                // Only one master can be the first.
-                let meta = Meta::new(random_hex(16), &own_key);
-                self.membership = Membership::Founding;
-                let sealed = self.sealer.seal_meta(&meta);
-                self.link.put(META.to_owned(), sealed, revision);
-                self.meta = Some((meta, revision));
+                self.found(
+                    Meta::new(random_hex(16), &self.config.id, &own_key),
+                    revision,
+                );
                 return Ok(());
             }
         };
+        match meta.as_ref().and_then(|meta| meta.filled_by.as_deref()) {
+            // It was interrupted.
+            Some(id) if id == self.config.id => joins = Joins::Again,
+            // Minions that are not there yet would lose their keys.
+            Some(id) => {
+                log::warn!(
+                    "cluster: {id} has not told all its keys yet; this master waits for it. If it is gone for good, remove the bucket \
+                     of {} from NATS, and start all masters again",
+                    self.id
+                );
+                return Ok(());
+            }
+            None => {}
+        }
         self.meta = meta.map(|meta| (meta, revision));
         self.become_member(joins)
+    }
+
+    /// Makes the bucket this master's own, if no other master is faster.
+    pub(super) fn found(&mut self, meta: Meta, revision: u64) {
+        self.membership = Membership::Founding;
+        let sealed = self.sealer.seal_meta(&meta);
+        self.link.put(META.to_owned(), sealed, revision);
+        self.meta = Some((meta, revision));
     }
 
     /// After another master was faster: joins it as soon as its entry is here.
@@ -182,16 +203,23 @@ impl Cluster<'_> {
         };
         self.sealer.set_mark(&meta.mark);
         if self.memory.bucket != meta.mark {
-            self.sync.drop_base();
-            self.publication = None;
+            let is_refilled = meta.before.as_ref() == Some(&self.memory.bucket);
             self.memory = Memory {
                 cluster: self.id.to_owned(),
                 bucket: meta.mark.clone(),
-                ..Memory::default()
+                ..match is_refilled {
+                    true => self.begin_anew(),
+                    false => Memory::default(),
+                }
             };
+            if !is_refilled {
+                self.sync.drop_base();
+                self.publication = None;
+            }
             self.memory.write(&self.memory_file)?;
         }
         self.membership = Membership::Member;
+        self.is_lost = false;
         let mut names = self.early.iter().map(|entry| entry.name.as_str());
         let has_publication = names.any(|name| name == PUBLICATION);
         for entry in std::mem::take(&mut self.early) {
@@ -270,7 +298,11 @@ impl Cluster<'_> {
                 .publication
                 .as_ref()
                 .is_some_and(|(_, revision)| *revision > 0);
-        let Some((meta, revision)) = self.meta.as_ref().filter(|(meta, _)| meta.is_filling) else {
+        let Some((meta, revision)) = self
+            .meta
+            .as_ref()
+            .filter(|(meta, _)| meta.filled_by.is_some())
+        else {
             return;
         };
         if !is_told || self.filled.is_some_and(|at| at.elapsed() < RETRY) {
@@ -278,7 +310,7 @@ impl Cluster<'_> {
         }
         self.filled = Some(Instant::now());
         let filled = Meta {
-            is_filling: false,
+            filled_by: None,
             ..meta.clone()
         };
         let sealed = self.sealer.seal_meta(&filled);
@@ -332,9 +364,12 @@ impl Cluster<'_> {
         }
         *known = revision;
         let found = self.sealer.open_meta(value);
-        if let Some(found) = found.as_ref().filter(|found| !found.is_filling) {
+        if found
+            .as_ref()
+            .is_some_and(|found| found.filled_by.is_none() && found.mark == meta.mark)
+        {
             // This is the first master, and that was its word.
-            meta.is_filling &= found.mark != meta.mark;
+            meta.filled_by = None;
         }
         if found.as_ref() != Some(meta) {
             let sealed = self.sealer.seal_meta(meta);

@@ -10,14 +10,15 @@
 //!
 //! On failure: the master goes on with what it has, and publishes nothing to other masters' minions. What changed in its
 //! files meanwhile is written at the next connection: keys unless another master was faster, jobs from where it left off. If all
-//! data of NATS is lost, no master fills the new bucket by itself, since a deleted key could come back: the log says what
-//! to do.
+//! data of NATS is lost, the masters of `cluster_peers` fill the new bucket when all of them are there (`refill`); without these no
+//! master does, since a deleted key could come back: the log says what to do.
 
 mod leading;
 mod membership;
 mod peers;
 mod presence;
 mod publication;
+mod refill;
 mod seen;
 mod streams;
 
@@ -164,6 +165,8 @@ struct Cluster<'a> {
     /// Whether a deletion asks for a new key of publications: here, and in the bucket.
     is_rotation_asked: bool,
     is_rotation_wanted: bool,
+    /// Whether this master waits for the others since the data of NATS were lost.
+    is_lost: bool,
     /// When this master made the bucket its own, until that is settled.
     founded: Option<Instant>,
     /// When it was last written that all that this master has is there.
@@ -240,6 +243,7 @@ impl<'a> Cluster<'a> {
             is_rotation_wanted: false,
             meta: None,
             pair: 0,
+            is_lost: false,
             founded: None,
             filled: None,
             rotated: Instant::now(),
@@ -445,7 +449,7 @@ impl<'a> Cluster<'a> {
         self.all_told = false;
         self.meta = None;
         self.pair = 0;
-        self.founded = None;
+        (self.founded, self.filled, self.is_lost) = (None, None, false);
         self.replacing = None;
         self.sync.down();
         self.leases.down();

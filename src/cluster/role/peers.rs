@@ -64,7 +64,12 @@ impl Peers {
         }
     }
 
-    /// This master is a member of the bucket with this mark.
+    /// The bucket with the mark of these is lost.
+    pub(super) fn leave(&mut self) {
+        self.voices = None;
+    }
+
+    /// This master is a member of the bucket with this mark, or was, and waits for the others.
     pub(super) fn join(&mut self, secret: &ClusterSecret, mark: &str, origin: &str) {
         let voice = |purpose| Voice::new(secret, mark, purpose, origin);
         self.joined = Instant::now();
@@ -95,6 +100,7 @@ impl Cluster<'_> {
             waiting: self.streams.outbox.backlog() as u64,
             connects: self.connections,
             progress: self.peers.progress.own(self.sync.content()),
+            lost: self.is_lost.then(|| self.sync.newest()),
         }
     }
 
@@ -128,11 +134,15 @@ impl Cluster<'_> {
     pub(super) fn tend_peers(&mut self) -> Result<(), ExitError> {
         let now = Instant::now();
         self.peers.members.tick(now);
-        if self.membership != Membership::Member {
+        if self.membership != Membership::Member && !self.is_lost {
             return Ok(());
         }
         if self.peers.members.is_due(now) {
             self.tell_standing(false);
+            self.refill()?;
+        }
+        if self.membership != Membership::Member {
+            return Ok(());
         }
         if let Some(why) = self.peers.progress.objection(now) {
             log::warn!("cluster: {why}: connects anew");

@@ -52,6 +52,11 @@ impl Connected {
         }
     }
 
+    /// The bucket of before is lost.
+    pub(super) fn leave(&mut self) {
+        self.voice = None;
+    }
+
     /// This master is a member of the bucket with this mark.
     pub(super) fn join(&mut self, secret: &ClusterSecret, mark: &str, origin: &str) {
         let voice = || Voice::new(secret, mark, PURPOSE, origin);

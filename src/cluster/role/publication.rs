@@ -83,7 +83,7 @@ impl Cluster<'_> {
     pub(super) fn replace_publication(&mut self) {
         let (number, revision) = match &self.publication {
             Some((key, revision)) => (key.number + 1, *revision),
-            None => (1, 0),
+            None => (self.memory.publication + 1, 0),
         };
         let mut random = vec![0; 16];
         fill_random(&mut random);

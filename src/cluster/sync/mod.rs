@@ -104,6 +104,18 @@ impl KeySync {
         self.is_base_new = true;
     }
 
+    /// The data of the bucket were lost, and another one is filled from what its masters had: revisions begin anew, numbers go on.
+    pub fn begin_anew(&mut self) {
+        self.base.values_mut().for_each(|base| base.revision = 0);
+        self.is_base_new = true;
+    }
+
+    /// The newest revision that this master has.
+    pub fn newest(&self) -> u64 {
+        let revisions = self.base.values().map(|base| base.revision);
+        revisions.max().unwrap_or(0)
+    }
+
     /// The base, to be stored, if it has changed since the last call.
     pub fn take_base(&mut self) -> Option<&BTreeMap<MinionId, Base>> {
         std::mem::take(&mut self.is_base_new).then_some(&self.base)
@@ -218,8 +230,8 @@ impl KeySync {
             // Others have written it, or it is the first time.
             return self.settle(id);
         }
-        if revision == 0 && base.revision > 0 {
-            // Someone has removed the entry: it is written again, with the next number.
+        if revision == 0 && base.record.number > 0 {
+            // Someone has removed the entry, or all data were lost: it is written again, with the next number.
             let removed = InBucket {
                 revision: 0,
                 record: base.record,

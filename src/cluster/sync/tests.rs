@@ -419,6 +419,25 @@ impl Master {
     }
 }
 
+/// All that the bucket had is lost; the number of the master that fills it again.
+fn lose_data(masters: &mut [Master], bucket: &mut Bucket) -> usize {
+    *bucket = Bucket {
+        is_old: bucket.is_old,
+        ..Bucket::default()
+    };
+    let newest = |n: &usize| masters[*n].sync.newest();
+    let first = (0..masters.len()).max_by_key(newest);
+    for master in masters {
+        master.is_up = false;
+        master.watch.clear();
+        master.answers.clear();
+        master.sync.down();
+        master.sync.begin_anew();
+        master.stored.clone_from(&master.sync.base);
+    }
+    first.expect("there are masters")
+}
+
 fn play(seed: u64) {
     const IDS: u64 = 4;
     let mut random = Random::new(seed);
@@ -432,9 +451,18 @@ fn play(seed: u64) {
     let steps = 80;
     // Strangers and lost memories at once: then a change may be undone.
     let has_strangers = seed.is_multiple_of(2);
+    // The data of the servers are lost once; this master fills the bucket, and the others wait for it.
+    let lost_at = Some(random.below(steps)).filter(|_| seed % 5 == 1);
+    let mut filling = None;
     for step in 0..steps + 600 {
         let quiet = step >= steps;
         bucket.step = step;
+        if lost_at == Some(step) && masters.iter().all(|master| master.was_up) {
+            filling = Some(lose_data(&mut masters, &mut bucket));
+        }
+        if filling.is_some_and(|n: usize| masters[n].is_up && masters[n].sync.is_settled()) {
+            filling = None;
+        }
         let n = random.below(3) as usize;
         let what = if quiet {
             random.below(4)
@@ -456,6 +484,7 @@ fn play(seed: u64) {
                     news = master.act(act, &mut bucket, &mut random);
                 }
             }
+            3 if !master.is_up && filling.is_some_and(|first| first != n) => {}
             3 if !master.is_up => {
                 master.is_up = true;
                 for (id, entry) in &bucket.values {
