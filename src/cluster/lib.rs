@@ -17,6 +17,7 @@ pub mod join;
 pub mod key_files;
 pub mod lease;
 pub mod link;
+mod lost;
 pub mod members;
 pub mod memory;
 pub mod pieces;

@@ -5,7 +5,7 @@ use crate::progress::Progress;
 use halite_wire::budget::Budget;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// How often each tells.
@@ -42,8 +42,6 @@ pub struct Standing {
     pub connects: u64,
     /// What it has read.
     pub progress: Progress,
-    /// If it waits for the others since the data of NATS were lost: the newest revision that it has.
-    pub lost: Option<u64>,
 }
 
 impl Standing {
@@ -55,7 +53,6 @@ impl Standing {
             "connections" => self.connections, "waiting" => self.waiting,
             "read" => Value::Array(self.progress.read.map(Value::from).to_vec()),
             "content" => self.progress.content, "connects" => self.connects,
-            "lost" => self.lost.map_or(Value::Nil, Value::from),
         };
         msgpack::encode_map(&map, Profile::Local)
     }
@@ -81,7 +78,6 @@ impl Standing {
                 read: read.collect::<Vec<u64>>().try_into().unwrap_or_default(),
                 content: number("content").unwrap_or_default(),
             },
-            lost: number("lost"),
         };
         Some((number("at")?, standing))
     }
@@ -148,11 +144,6 @@ impl Members {
             known: BTreeMap::new(),
             told: None,
         }
-    }
-
-    /// Whether no others are expected.
-    pub fn is_alone(&self) -> bool {
-        self.expected.is_empty()
     }
 
     /// Whether this master is to tell that it is there.
@@ -239,29 +230,6 @@ impl Members {
             .iter()
             .filter(|(_, m)| !m.is_said && !m.standing.is_stopping);
         there.map(|(id, _)| id.clone()).collect()
-    }
-
-    /// The newest revisions of the others, and their ids, if all that are expected wait since the data of NATS were lost, and nobody
-    /// else is there; otherwise who does not.
-    pub fn lost(&self) -> Result<Vec<(u64, &str)>, Vec<String>> {
-        let lost = |id: &String| {
-            let member = self.known.get(id).filter(|m| !m.is_said)?;
-            member
-                .standing
-                .lost
-                .filter(|_| !member.standing.is_stopping)
-        };
-        let present = self.present();
-        let all: BTreeSet<&String> = self.expected.iter().chain(&present).collect();
-        let missing = all.iter().filter(|id| lost(id).is_none());
-        let missing: Vec<String> = missing.map(|id| (*id).clone()).collect();
-        if !missing.is_empty() {
-            return Err(missing);
-        }
-        let known = self.known.iter();
-        Ok(known
-            .filter_map(|(id, _)| Some((lost(id)?, id.as_str())))
-            .collect())
     }
 
     /// What is known of each, for metrics; those that are expected and unknown too.
@@ -366,30 +334,5 @@ mod tests {
             ..Standing::default()
         };
         assert_eq!(first, Some((7, wanted)));
-    }
-
-    #[test]
-    fn all_that_are_expected_must_wait() {
-        let start = Instant::now();
-        let mut members = Members::new(vec!["m2".into(), "m3".into()]);
-        let mut hear = |id: &str, lost| {
-            let standing = Standing {
-                version: "1".into(),
-                lost,
-                ..Standing::default()
-            };
-            let (at, read) = Standing::decode(&standing.encode(100)).unwrap();
-            members.heard(id, at, read, start, 100);
-            members.lost().map(|all| all.len())
-        };
-        let missing = |all: &[&str]| Err(all.iter().map(|id| (*id).to_owned()).collect());
-        assert_eq!(hear("m2", Some(7)), missing(&["m3"]));
-        assert_eq!(hear("m3", None), missing(&["m3"]));
-        assert_eq!(hear("m3", Some(0)), Ok(2));
-        // Nobody expects it, but it is there, and has the data.
-        assert_eq!(hear("m4", None), missing(&["m4"]));
-        assert_eq!(hear("m4", Some(9)), Ok(3));
-        members.tick(start + AWAY);
-        assert_eq!(members.lost().map(|all| all.len()), missing(&["m2", "m3"]));
     }
 }

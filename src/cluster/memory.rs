@@ -27,6 +27,8 @@ pub struct Memory {
     pub publication: u64,
     /// What files and bucket had when they were last the same.
     pub base: BTreeMap<MinionId, Base>,
+    /// The buckets before this one, whose data were lost, the last one first.
+    pub before: Vec<String>,
 }
 
 impl Memory {
@@ -55,7 +57,7 @@ impl Memory {
             .collect();
         let map = halite_wire::map! {
             "cluster" => self.cluster.as_str(), "bucket" => self.bucket.as_str(),
-            "publication" => self.publication, "base" => base,
+            "publication" => self.publication, "base" => base, "before" => self.before.clone(),
         };
         write(path, &map)
     }
@@ -163,6 +165,7 @@ fn parse(map: &Map) -> Option<Memory> {
         bucket: map.str("bucket")?.to_owned(),
         publication: number(map, "publication")?,
         base,
+        before: map.get("before").map(Value::str_list).unwrap_or_default(),
     })
 }
 
@@ -195,6 +198,7 @@ mod tests {
             bucket: "b".into(),
             publication: 9,
             base: [("m1".parse().unwrap(), base)].into(),
+            before: vec!["a".into()],
         };
         memory.write(&path).unwrap();
         assert_eq!(Memory::read(&path).unwrap(), Some(memory));

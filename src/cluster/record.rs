@@ -120,8 +120,8 @@ pub struct Meta {
     pub master_key: String,
     /// The master that made it, while it is still writing what it has: what is not there yet may come.
     pub filled_by: Option<String>,
-    /// The mark of the bucket whose data were lost, if this one was filled from what its masters had.
-    pub before: Option<String>,
+    /// The marks of the buckets whose data were lost, if this one was filled from what their masters had.
+    pub before: Vec<String>,
 }
 
 impl Meta {
@@ -131,7 +131,7 @@ impl Meta {
             mark,
             master_key: fingerprint(&key.public().to_pem()),
             filled_by: Some(id.to_owned()),
-            before: None,
+            before: Vec::new(),
         }
     }
 
@@ -193,10 +193,10 @@ impl Sealer {
 
     /// Seals what the bucket is.
     pub fn seal_meta(&self, meta: &Meta) -> Vec<u8> {
-        let text = |text: &Option<String>| text.as_deref().map_or(Value::Nil, Value::from);
         let record = halite_wire::map! {
             "mark" => meta.mark.as_str(), "master_key" => meta.master_key.as_str(),
-            "filled_by" => text(&meta.filled_by), "before" => text(&meta.before),
+            "filled_by" => meta.filled_by.as_deref().map_or(Value::Nil, Value::from),
+            "before" => meta.before.clone(),
         };
         self.seal(META, &record)
     }
@@ -208,7 +208,7 @@ impl Sealer {
             mark: record.str("mark")?.to_owned(),
             master_key: record.str("master_key")?.to_owned(),
             filled_by: record.str("filled_by").map(str::to_owned),
-            before: record.str("before").map(str::to_owned),
+            before: record.get("before")?.str_list(),
         })
     }
 

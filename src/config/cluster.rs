@@ -195,7 +195,11 @@ impl MasterConfig {
             let what = "at least 1 with 'acknowledge: quorum'";
             return Err(checks.bad("cluster:patience", &0.into(), what));
         }
-        check("cluster", &self.cluster, SETTINGS, checks)
+        let mut warnings = check("cluster", &self.cluster, SETTINGS, checks)?;
+        if self.publish_private {
+            warnings.push("'publish_private' has no effect with 'cluster_id'".to_owned());
+        }
+        Ok(warnings)
     }
 }
 
@@ -266,12 +270,14 @@ mod tests {
         }
         let mut options = cluster();
         options.set("cluster", map! {"server" => "n1"});
+        options.set("publish_private", true);
         let warnings = load(options).unwrap().warnings;
-        assert!(
-            warnings
-                .iter()
-                .any(|w| w.contains("'cluster' has no setting")),
-            "{warnings:?}"
-        );
+        for text in [
+            "'cluster' has no setting",
+            "'publish_private' has no effect",
+        ] {
+            let is_said = warnings.iter().any(|w| w.contains(text));
+            assert!(is_said, "{warnings:?}");
+        }
     }
 }

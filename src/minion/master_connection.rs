@@ -105,6 +105,12 @@ impl MasterConnection {
             })?;
         let ping = Duration::from_secs(config.ping_interval.saturating_mul(60));
         let rules = Rules::of(&config, config.master.len() > 1);
+        if rules.list && rules.alive.is_none() {
+            log::warn!(
+                "master_alive_interval is 0: once connected to a master, this minion waits for it when it is gone, and asks no other \
+                 one of the list; 30 makes it look every 30 seconds"
+            );
+        }
         Ok(MasterConnection {
             index,
             session,

@@ -88,17 +88,20 @@ pub enum Channel {
     Presence,
     /// Which requests were answered, for all.
     Seen,
+    /// Who waits until an empty bucket is filled, for all.
+    Lost,
     /// What one master asks another one, and answers.
     Letters,
 }
 
 impl Channel {
-    const ALL: [Channel; 6] = [
+    const ALL: [Channel; 7] = [
         Channel::Jobs,
         Channel::Events,
         Channel::Members,
         Channel::Presence,
         Channel::Seen,
+        Channel::Lost,
         Channel::Letters,
     ];
 
@@ -110,6 +113,7 @@ impl Channel {
             Channel::Members => "member",
             Channel::Presence => "present",
             Channel::Seen => "seen",
+            Channel::Lost => "lost",
             Channel::Letters => "to",
         }
     }

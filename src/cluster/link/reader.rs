@@ -3,27 +3,32 @@
 //! The ordered reader of the library hears only after 10 seconds that its server is gone, and asks for another one with long pauses:
 //! it was up to 45 seconds behind. This one goes on after 2 to 4 seconds if a majority of the servers has a leader.
 
-use async_nats::Client;
-use async_nats::jetstream::consumer::push::{Config, Messages};
+use async_nats::header::NATS_LAST_CONSUMER;
+use async_nats::jetstream::consumer::push::Config;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy};
 use async_nats::jetstream::{Context, ContextBuilder, Message, stream::Stream};
+use async_nats::{Client, Subscriber};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt};
 use halite_nats::error_text;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 /// How long a request about streams may take. If servers choose one for it that is gone, nobody answers; the next time, they may
 /// choose another one.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often the server says that it is there. After two that are missing another reader is asked for.
+/// How often the server says that it is there.
 const HEARTBEAT: Duration = Duration::from_secs(1);
+/// Silence after which another reader is asked for.
+const SILENCE: Duration = Duration::from_secs(2);
 /// Pause before that is tried again.
 const PAUSE: Duration = Duration::from_millis(250);
 /// How long it is tried.
 const GIVEN_UP: Duration = Duration::from_secs(30);
 /// When the servers forget a reader that nobody hears.
 const FORGOTTEN: Duration = Duration::from_secs(30);
+/// In a heartbeat: where to say that this reader goes on, if a message that asked for it was lost.
+const STALLED: &str = "Nats-Consumer-Stalled";
 
 /// How streams are asked for.
 pub(super) fn context(client: &Client) -> Context {
@@ -35,9 +40,7 @@ pub(super) fn context(client: &Client) -> Context {
 /// Reads a stream.
 pub(super) struct Reader {
     source: Source,
-    messages: Messages,
-    /// How many messages have come from the present server.
-    count: u64,
+    consumer: Consumer,
     /// The last message that was read; 0 before the first one.
     sequence: u64,
     again: Option<Again>,
@@ -47,23 +50,37 @@ pub(super) struct Reader {
 #[derive(Clone)]
 struct Source {
     client: Client,
+    context: Context,
     stream: Stream,
     filter: String,
     /// Where reading began.
     policy: DeliverPolicy,
 }
 
+/// What a server sends.
+struct Consumer {
+    name: String,
+    messages: Subscriber,
+    /// How many messages have come.
+    count: u64,
+    /// When it will have been silent for too long.
+    silent: Instant,
+}
+
 /// Another reader is asked for.
 struct Again {
     why: String,
     until: Instant,
-    attempt: BoxFuture<'static, Result<Option<Messages>, String>>,
+    attempt: BoxFuture<'static, Result<Option<Consumer>, String>>,
 }
 
 impl Source {
-    async fn open(&self, policy: DeliverPolicy) -> Result<Messages, String> {
+    async fn open(&self, policy: DeliverPolicy) -> Result<Consumer, String> {
+        let inbox = self.client.new_inbox();
+        let messages = self.client.subscribe(inbox.clone()).await;
+        let messages = messages.map_err(|e| error_text(&e))?;
         let wanted = Config {
-            deliver_subject: self.client.new_inbox(),
+            deliver_subject: inbox,
             filter_subject: self.filter.clone(),
             deliver_policy: policy,
             ack_policy: AckPolicy::None,
@@ -76,24 +93,78 @@ impl Source {
             ..Config::default()
         };
         let made = self.stream.create_consumer(wanted).await;
-        let consumer = made.map_err(|e| error_text(&e))?;
-        consumer.messages().await.map_err(|e| error_text(&e))
+        let made = made.map_err(|e| error_text(&e))?;
+        Ok(Consumer {
+            name: made.cached_info().name.clone(),
+            messages,
+            count: 0,
+            silent: Instant::now() + SILENCE,
+        })
     }
 
-    /// Reads on after a message. `None` if this is not the same stream any more.
-    async fn reopen(mut self, after: u64) -> Result<Option<Messages>, String> {
+    /// Reads on after a message. `None` if this is not the same stream any more, or that message is not in it.
+    async fn reopen(mut self, after: u64) -> Result<Option<Consumer>, String> {
         let made = self.stream.cached_info().created;
         let info = self.stream.info().await.map_err(|e| error_text(&e))?;
-        if info.created != made {
+        if info.created != made || info.state.last_sequence < after {
             return Ok(None);
         }
         let policy = match after {
             0 => self.policy,
             _ => DeliverPolicy::ByStartSequence {
-                start_sequence: after + 1,
+                start_sequence: after.saturating_add(1),
             },
         };
         self.open(policy).await.map(Some)
+    }
+}
+
+impl Consumer {
+    /// The next message. The error is why another reader is needed.
+    async fn next(&mut self, source: &Source) -> Result<Message, String> {
+        loop {
+            let message = timeout_at(self.silent, self.messages.next()).await;
+            let message = message.map_err(|_| "its server is silent".to_owned())?;
+            let message = message.ok_or("its subscription has ended")?;
+            self.silent = Instant::now() + SILENCE;
+            match message.status.map(|status| status.as_u16()) {
+                None => {
+                    let context = source.context.clone();
+                    let message = Message { message, context };
+                    // Others may send something else here; it is none of this reader's.
+                    let info = message.info().map_err(|e| e.to_string())?;
+                    let stream = &source.stream.cached_info().config.name;
+                    if info.stream != stream || info.consumer != self.name {
+                        return Err("messages of another reader come in its place".to_owned());
+                    }
+                    self.count += 1;
+                    if info.consumer_sequence != self.count {
+                        return Err(format!("message {} of it did not arrive", self.count));
+                    }
+                    return Ok(message);
+                }
+                Some(100) => {
+                    let header = |name: &str| {
+                        let headers = message.headers.as_ref()?;
+                        headers.get(name).map(|value| value.as_str().to_owned())
+                    };
+                    let last = header(NATS_LAST_CONSUMER.as_ref());
+                    let last = last.and_then(|text| text.parse::<u64>().ok());
+                    if last.is_some_and(|last| last != self.count) {
+                        return Err(format!(
+                            "messages after {} of it did not arrive",
+                            self.count
+                        ));
+                    }
+                    let stalled = header(STALLED).map(Into::into);
+                    if let Some(subject) = message.reply.or(stalled) {
+                        let sent = source.client.publish(subject, "".into()).await;
+                        sent.map_err(|e| error_text(&e))?;
+                    }
+                }
+                Some(status) => return Err(format!("the server ended it ({status})")),
+            }
+        }
     }
 }
 
@@ -107,27 +178,25 @@ impl Reader {
     ) -> Result<Reader, String> {
         let source = Source {
             client: client.clone(),
+            context: context(client),
             stream,
             filter,
             policy,
         };
         Ok(Reader {
-            messages: source.open(policy).await?,
+            consumer: source.open(policy).await?,
             source,
-            count: 0,
             sequence: 0,
             again: None,
         })
     }
 
-    /// The next message. Nothing is lost if the future is dropped.
+    /// The next message. Nothing is lost if the future is dropped. After an error there are none.
     pub(super) async fn next(&mut self) -> Result<Message, String> {
         loop {
             if let Some(again) = &mut self.again {
                 match (&mut again.attempt).await {
-                    Ok(Some(messages)) => {
-                        (self.messages, self.count, self.again) = (messages, 0, None);
-                    }
+                    Ok(Some(consumer)) => (self.consumer, self.again) = (consumer, None),
                     Ok(None) => return Err("it was made anew".to_owned()),
                     Err(e) if Instant::now() >= again.until => {
                         return Err(format!("{}; then: {e}", again.why));
@@ -135,29 +204,19 @@ impl Reader {
                     Err(e) => {
                         log::debug!("cluster: no reader of {}: {e}", self.source.filter);
                         let next = self.source.clone().reopen(self.sequence);
-                        again.attempt =
-                            async { tokio::time::sleep(PAUSE).then(|()| next).await }.boxed();
+                        let pause = tokio::time::sleep(PAUSE);
+                        again.attempt = pause.then(|()| next).boxed();
                         continue;
                     }
                 }
             }
-            let why = match self.messages.next().await {
-                Some(Ok(message)) => {
+            let why = match self.consumer.next(&self.source).await {
+                Ok(message) => {
                     let info = message.info().map_err(|e| e.to_string())?;
-                    // Somebody may let another stream deliver here, with numbers of its own. Another reader is not known to them.
-                    if info.stream != self.source.stream.cached_info().config.name {
-                        return Err("messages of another stream come in its place".to_owned());
-                    }
-                    let (number, sequence) = (info.consumer_sequence, info.stream_sequence);
-                    self.count += 1;
-                    if number == self.count {
-                        self.sequence = sequence;
-                        return Ok(message);
-                    }
-                    format!("message {} of its reader did not arrive", self.count)
+                    self.sequence = info.stream_sequence;
+                    return Ok(message);
                 }
-                Some(Err(e)) => error_text(&e),
-                None => "its reader has ended".to_owned(),
+                Err(why) => why,
             };
             log::debug!("cluster: {} is read anew: {why}", self.source.filter);
             self.again = Some(Again {

@@ -77,7 +77,8 @@ impl Cluster<'_> {
 
     /// Takes what nobody does, and goes on with what this master does.
     pub(super) fn lead(&mut self) {
-        if self.membership != Membership::Member || self.streams.is_pausing() {
+        let is_leaving = self.peers.is_draining || self.streams.is_pausing();
+        if self.membership != Membership::Member || is_leaving {
             return;
         }
         let leases = self.leases.0.iter_mut();

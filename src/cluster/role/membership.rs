@@ -94,15 +94,21 @@ impl Cluster<'_> {
         let meta = found.and_then(|entry| self.sealer.open_meta(&entry.value));
         let known = Some(self.memory.bucket.clone()).filter(|bucket| !bucket.is_empty());
         let own_key = master_key(self.config)?;
-        let mut joins = match (&meta, known) {
-            // The data of the bucket were lost, and its masters have filled another one.
-            (Some(meta), Some(known))
-                if meta.before.as_ref() == Some(&known) && meta.has_key(&own_key) =>
-            {
-                Joins::Again
-            }
+        let is_old = |meta: &Meta| self.memory.before.contains(&meta.mark);
+        let is_lost = match &meta {
+            Some(meta) => is_old(meta),
+            None if known.is_some() => self.memory.cluster == self.id,
+            None => !is_there,
+        };
+        if is_lost && !self.refill.is_alone() {
+            self.wait_for_others(revision);
+            return Ok(());
+        }
+        let is_known =
+            |meta: &Meta, known: &String| meta.mark == *known || meta.before.contains(known);
+        let mut joins = match (&meta, known.as_ref()) {
             // Before anything is said about the key: what is there may be of a master that began anew by mistake.
-            (Some(meta), Some(known)) if meta.mark != known => {
+            (Some(meta), Some(known)) if !is_known(meta, known) => {
                 let file = self.memory_file.display();
                 return self.refuse(format!(
                     "the bucket of {} is not the one that this master was a member of; to join it as a new master, remove {file} and \
@@ -128,9 +134,6 @@ impl Cluster<'_> {
                     self.memory.cluster, self.id
                 ));
             }
-            (None, Some(known)) if self.early.is_empty() && !self.peers.members.is_alone() => {
-                return self.wait_for_others(&known);
-            }
             (None, Some(_)) => {
                 let file = self.memory_file.display();
                 return self.refuse(format!(
@@ -155,14 +158,16 @@ impl Cluster<'_> {
                 return Ok(());
             }
         };
+        let is_member = meta.as_ref().map(|meta| &meta.mark) == known.as_ref();
         match meta.as_ref().and_then(|meta| meta.filled_by.as_deref()) {
             // It was interrupted.
             Some(id) if id == self.config.id => joins = Joins::Again,
+            _ if is_member => {}
             // Minions that are not there yet would lose their keys.
             Some(id) => {
                 log::warn!(
-                    "cluster: {id} has not told all its keys yet; this master waits for it. If it is gone for good, remove the bucket \
-                     of {} from NATS, and start all masters again",
+                    "cluster: {id} has not told all its keys yet; this master waits for it. If it is gone for good, take it from \
+                     cluster_peers, and remove all streams of {} from NATS",
                     self.id
                 );
                 return Ok(());
@@ -203,7 +208,7 @@ impl Cluster<'_> {
         };
         self.sealer.set_mark(&meta.mark);
         if self.memory.bucket != meta.mark {
-            let is_refilled = meta.before.as_ref() == Some(&self.memory.bucket);
+            let is_refilled = meta.before.contains(&self.memory.bucket);
             self.memory = Memory {
                 cluster: self.id.to_owned(),
                 bucket: meta.mark.clone(),
@@ -219,14 +224,14 @@ impl Cluster<'_> {
             self.memory.write(&self.memory_file)?;
         }
         self.membership = Membership::Member;
-        self.is_lost = false;
+        self.refill.end();
         let mut names = self.early.iter().map(|entry| entry.name.as_str());
         let has_publication = names.any(|name| name == PUBLICATION);
         for entry in std::mem::take(&mut self.early) {
             self.entry(entry)?;
         }
         let acts = self.sync.all_told(joins);
-        self.act(acts)?;
+        // Before the keys, which may be too many for the connection to take at once.
         self.offer_missing_pair();
         if let Some((_, revision)) = self.publication.as_mut().filter(|_| !has_publication) {
             // Somebody has removed it.
@@ -235,9 +240,12 @@ impl Cluster<'_> {
         if !has_publication {
             self.replace_publication();
         }
+        self.act(acts)?;
         let mark = self.memory.bucket.clone();
         let (id, origin) = (&self.config.id, &self.origin);
-        self.streams.join(&self.secret, id, &mark, origin);
+        if let Some((meta, _)) = &self.meta {
+            self.streams.join(&self.secret, id, meta, origin);
+        }
         self.peers.join(&self.secret, &mark, origin);
         self.connected.join(&self.secret, &mark, origin);
         let seen = || Voice::new(&self.secret, &mark, PURPOSE, origin);
@@ -317,6 +325,17 @@ impl Cluster<'_> {
         self.link.put(META.to_owned(), sealed, *revision);
     }
 
+    /// Something in the bucket is not from a master of this cluster, or was put back by someone.
+    pub(super) fn stranger(&mut self, name: &str) {
+        self.refused += 1;
+        if let Some(times) = self.strangers.tick(Instant::now()) {
+            log::error!(
+                "cluster: {name:.100?} in the bucket was not written by a master of this cluster, or is an old value (times: \
+                 {times}); it is ignored. Do all masters have the same cluster_secret, and who else can write to NATS?"
+            );
+        }
+    }
+
     /// Offers the key that all masters have if nobody has.
     pub(super) fn offer_missing_pair(&self) {
         if self.membership == Membership::Member && self.pair == 0 {
@@ -364,6 +383,14 @@ impl Cluster<'_> {
         }
         *known = revision;
         let found = self.sealer.open_meta(value);
+        if found
+            .as_ref()
+            .is_some_and(|found| found.before.contains(&meta.mark))
+        {
+            // The bucket that this master is a member of was lost, and somebody has put its entry back.
+            self.link.reconnect();
+            return;
+        }
         if found
             .as_ref()
             .is_some_and(|found| found.filled_by.is_none() && found.mark == meta.mark)

@@ -165,8 +165,7 @@ struct Cluster<'a> {
     /// Whether a deletion asks for a new key of publications: here, and in the bucket.
     is_rotation_asked: bool,
     is_rotation_wanted: bool,
-    /// Whether this master waits for the others since the data of NATS were lost.
-    is_lost: bool,
+    refill: refill::Refill,
     /// When this master made the bucket its own, until that is settled.
     founded: Option<Instant>,
     /// When it was last written that all that this master has is there.
@@ -191,6 +190,8 @@ struct Cluster<'a> {
     stored: Instant,
     looked: Option<Instant>,
     retried: Instant,
+    /// Whether more is to be written than the connection could take.
+    is_link_full: bool,
     strangers: LogLimiter,
     connections: u64,
     conflicts: u64,
@@ -213,6 +214,8 @@ impl<'a> Cluster<'a> {
         for (id, keys) in files.changes()? {
             sync.files_changed(&id, keys);
         }
+        let origin = new_origin(&config.id);
+        let refill = refill::Refill::new(cluster, &secret, &config.id, &origin);
         Ok(Cluster {
             config,
             id: &cluster.id,
@@ -226,7 +229,8 @@ impl<'a> Cluster<'a> {
             peers: peers::Peers::new(cluster, &config.id, unix_now()),
             connected: presence::Connected::new(&config.id),
             seen: None,
-            origin: new_origin(&config.id),
+            refill,
+            origin,
             leases: leading::Leases::new(config),
             stores,
             shared: SharedSecret::inherited()?,
@@ -243,7 +247,6 @@ impl<'a> Cluster<'a> {
             is_rotation_wanted: false,
             meta: None,
             pair: 0,
-            is_lost: false,
             founded: None,
             filled: None,
             rotated: Instant::now(),
@@ -255,6 +258,7 @@ impl<'a> Cluster<'a> {
             stored: Instant::now(),
             looked: None,
             retried: Instant::now(),
+            is_link_full: false,
             strangers: LogLimiter::default(),
             connections: 0,
             conflicts: 0,
@@ -312,11 +316,12 @@ impl<'a> Cluster<'a> {
             }
             self.rotate_if_due()?;
         }
-        if self.retried.elapsed() >= RETRY {
-            self.retried = Instant::now();
+        if self.retried.elapsed() >= if self.is_link_full { STORE } else { RETRY } {
+            (self.retried, self.is_link_full) = (Instant::now(), false);
+            self.offer_missing_pair();
+            self.offer_missing_publication();
             let acts = self.sync.retry();
             self.act(acts)?;
-            self.offer_missing_pair();
             self.follow();
         }
         if self.streams.is_opening_due() {
@@ -421,7 +426,11 @@ impl<'a> Cluster<'a> {
                 let taken = self.streams.taken(kind);
                 self.peers.progress.read(kind.into(), taken);
             }
+            // What others tell in a bucket that is not known yet cannot be understood.
+            LinkEvent::Heard(channel, ..)
+                if self.refill.is_waiting() && channel != Channel::Lost => {}
             LinkEvent::Heard(channel, origin, bytes) => match channel {
+                Channel::Lost => self.heard_waiting(&origin, &bytes),
                 Channel::Jobs => self.heard_job(&origin, &bytes)?,
                 Channel::Events => self.heard(&origin, &bytes),
                 Channel::Members => self.heard_member(&origin, &bytes),
@@ -449,7 +458,8 @@ impl<'a> Cluster<'a> {
         self.all_told = false;
         self.meta = None;
         self.pair = 0;
-        (self.founded, self.filled, self.is_lost) = (None, None, false);
+        (self.founded, self.filled) = (None, None);
+        self.refill.end();
         self.replacing = None;
         self.sync.down();
         self.leases.down();
@@ -494,17 +504,6 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
-    /// Something in the bucket is not from a master of this cluster, or was put back by someone.
-    fn stranger(&mut self, name: &str) {
-        self.refused += 1;
-        if let Some(times) = self.strangers.tick(Instant::now()) {
-            log::error!(
-                "cluster: {name:.100?} in the bucket was not written by a master of this cluster, or is an old value (times: \
-                 {times}); it is ignored. Do all masters have the same cluster_secret, and who else can write to NATS?"
-            );
-        }
-    }
-
     fn act(&mut self, acts: impl IntoIterator<Item = Act>) -> Result<(), ExitError> {
         for act in acts {
             match act {
@@ -536,7 +535,8 @@ impl<'a> Cluster<'a> {
             self.sync.is_accepted(id) && !record.keys.contains_key(&KeyState::Accepted);
         let sealed = self.sealer.seal_keys(id, record);
         if !self.link.put(name_of(id), sealed, revision) {
-            // Repeated later.
+            // Repeated soon.
+            self.is_link_full = true;
             self.sync.put_ended(id, Put::Unknown);
         }
         Ok(())

@@ -69,7 +69,7 @@ impl Peers {
         self.voices = None;
     }
 
-    /// This master is a member of the bucket with this mark, or was, and waits for the others.
+    /// This master is a member of the bucket with this mark.
     pub(super) fn join(&mut self, secret: &ClusterSecret, mark: &str, origin: &str) {
         let voice = |purpose| Voice::new(secret, mark, purpose, origin);
         self.joined = Instant::now();
@@ -100,7 +100,6 @@ impl Cluster<'_> {
             waiting: self.streams.outbox.backlog() as u64,
             connects: self.connections,
             progress: self.peers.progress.own(self.sync.content()),
-            lost: self.is_lost.then(|| self.sync.newest()),
         }
     }
 
@@ -134,15 +133,11 @@ impl Cluster<'_> {
     pub(super) fn tend_peers(&mut self) -> Result<(), ExitError> {
         let now = Instant::now();
         self.peers.members.tick(now);
-        if self.membership != Membership::Member && !self.is_lost {
-            return Ok(());
+        if self.membership != Membership::Member {
+            return self.tend_refill();
         }
         if self.peers.members.is_due(now) {
             self.tell_standing(false);
-            self.refill()?;
-        }
-        if self.membership != Membership::Member {
-            return Ok(());
         }
         if let Some(why) = self.peers.progress.objection(now) {
             log::warn!("cluster: {why}: connects anew");

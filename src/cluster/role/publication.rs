@@ -8,6 +8,17 @@ use halite_sys::time::unix_now;
 use std::time::{Duration, Instant};
 
 impl Cluster<'_> {
+    /// Writes a key of publications if there is none in the bucket, and none is being written.
+    pub(super) fn offer_missing_publication(&mut self) {
+        let is_missing = self
+            .publication
+            .as_ref()
+            .is_none_or(|(_, revision)| *revision == 0);
+        if self.membership == Membership::Member && is_missing && self.replacing.is_none() {
+            self.replace_publication();
+        }
+    }
+
     /// The key of publications in the bucket is not one of a master, or an old one: a new one follows.
     pub(super) fn foreign_publication(&mut self, revision: u64) {
         self.stranger(PUBLICATION);

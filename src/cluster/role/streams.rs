@@ -9,6 +9,7 @@ use crate::jobs::{Inbox, Outbox, Recent};
 use crate::link::{Channel, Cursor, Found, Link, StreamKind};
 use crate::memory::StreamsMemory;
 use crate::pieces::{Foreign, Voice};
+use crate::record::Meta;
 use crate::resync::first_jid;
 use halite_config::{Acknowledge, MasterConfig};
 use halite_crypto::ClusterSecret;
@@ -87,13 +88,22 @@ impl Streams {
         })
     }
 
-    /// This master is a member of the bucket with this mark, as the start `origin`.
-    pub(super) fn join(&mut self, secret: &ClusterSecret, id: &str, mark: &str, origin: &str) {
+    /// This master is a member of a bucket, as the start `origin`.
+    pub(super) fn join(&mut self, secret: &ClusterSecret, id: &str, meta: &Meta, origin: &str) {
+        let (mark, before) = (meta.mark.as_str(), &meta.before);
         if self.memory.bucket != mark {
+            let is_refilled = before.contains(&self.memory.bucket);
+            let earlier = std::mem::take(&mut self.memory);
             self.memory = StreamsMemory {
                 bucket: mark.to_owned(),
                 ..StreamsMemory::default()
             };
+            if is_refilled {
+                // The streams are lost, too: what is compared with the others is what they tell for the first time.
+                self.memory.heard = earlier.heard;
+                self.memory.resync = earlier.resync;
+                self.memory.announce = earlier.announce;
+            }
             self.outbox.forget();
             self.voice = None;
         }

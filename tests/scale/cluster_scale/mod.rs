@@ -33,7 +33,7 @@ fn whatever_is_killed_no_acknowledged_return_is_lost() {
     let Some(mut fleet) = Fleet::start(minions) else {
         return;
     };
-    let thorough = minions > MINIONS;
+    let thorough = minions > MINIONS && minions <= EACH;
     let mut blows = Vec::new();
     for n in 0..3 {
         if n == 0 || thorough {
