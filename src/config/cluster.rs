@@ -59,6 +59,12 @@ pub enum Acknowledge {
 }
 
 impl ClusterConfig {
+    /// `cluster_peers` without the master `own`.
+    pub fn others(&self, own: &str) -> Vec<String> {
+        let others = self.peers.iter().filter(|peer| *peer != own);
+        others.cloned().collect()
+    }
+
     /// The file of the secret, if accounts other than its owner can read it.
     pub fn loose_secret_file(&self) -> Option<&Path> {
         let path = Path::new(&self.secret);

@@ -41,8 +41,7 @@ impl Bucket {
     }
 
     async fn next(&mut self) -> Result<Entry, String> {
-        let message = self.reader.next().await?;
-        let revision = message.info().map_err(|e| e.to_string())?.stream_sequence;
+        let (message, revision) = self.reader.next().await?;
         self.is_current |= revision >= self.newest;
         let name = message.subject.strip_prefix(self.prefix.as_str());
         Ok(Entry {

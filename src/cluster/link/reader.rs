@@ -120,8 +120,8 @@ impl Source {
 }
 
 impl Consumer {
-    /// The next message. The error is why another reader is needed.
-    async fn next(&mut self, source: &Source) -> Result<Message, String> {
+    /// The next message, and its number in the stream. The error is why another reader is needed.
+    async fn next(&mut self, source: &Source) -> Result<(Message, u64), String> {
         loop {
             let message = timeout_at(self.silent, self.messages.next()).await;
             let message = message.map_err(|_| "its server is silent".to_owned())?;
@@ -141,7 +141,8 @@ impl Consumer {
                     if info.consumer_sequence != self.count {
                         return Err(format!("message {} of it did not arrive", self.count));
                     }
-                    return Ok(message);
+                    let sequence = info.stream_sequence;
+                    return Ok((message, sequence));
                 }
                 Some(100) => {
                     let header = |name: &str| {
@@ -191,8 +192,8 @@ impl Reader {
         })
     }
 
-    /// The next message. Nothing is lost if the future is dropped. After an error there are none.
-    pub(super) async fn next(&mut self) -> Result<Message, String> {
+    /// The next message, and its number in the stream. Nothing is lost if the future is dropped. After an error there are none.
+    pub(super) async fn next(&mut self) -> Result<(Message, u64), String> {
         loop {
             if let Some(again) = &mut self.again {
                 match (&mut again.attempt).await {
@@ -211,10 +212,9 @@ impl Reader {
                 }
             }
             let why = match self.consumer.next(&self.source).await {
-                Ok(message) => {
-                    let info = message.info().map_err(|e| e.to_string())?;
-                    self.sequence = info.stream_sequence;
-                    return Ok(message);
+                Ok((message, sequence)) => {
+                    self.sequence = sequence;
+                    return Ok((message, sequence));
                 }
                 Err(why) => why,
             };

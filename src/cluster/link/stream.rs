@@ -173,9 +173,9 @@ impl Log {
 
     /// The next message of somebody.
     pub(super) async fn next(&mut self) -> Result<LinkEvent, String> {
-        let message = self.reader.next().await;
-        let message = message.map_err(|e| format!("{} is not read any more: {e}", self.name))?;
-        let info = message.info().map_err(|e| e.to_string())?;
+        let next = self.reader.next().await;
+        let (message, sequence) =
+            next.map_err(|e| format!("{} is not read any more: {e}", self.name))?;
         let tail = message.subject.strip_prefix(self.prefix.as_str());
         let tail = tail.and_then(|rest| rest.strip_prefix('.'));
         let Some(tail) = tail else {
@@ -185,7 +185,7 @@ impl Log {
             kind: self.kind,
             tail: tail.to_owned(),
             bytes: message.payload.to_vec(),
-            sequence: info.stream_sequence,
+            sequence,
         })
     }
 }

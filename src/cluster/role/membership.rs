@@ -302,10 +302,7 @@ impl Cluster<'_> {
         let is_told = self.membership == Membership::Member
             && self.sync.is_settled()
             && self.pair > 0
-            && self
-                .publication
-                .as_ref()
-                .is_some_and(|(_, revision)| *revision > 0);
+            && self.has_publication();
         let Some((meta, revision)) = self
             .meta
             .as_ref()
@@ -383,20 +380,17 @@ impl Cluster<'_> {
         }
         *known = revision;
         let found = self.sealer.open_meta(value);
-        if found
-            .as_ref()
-            .is_some_and(|found| found.before.contains(&meta.mark))
-        {
+        match &found {
             // The bucket that this master is a member of was lost, and somebody has put its entry back.
-            self.link.reconnect();
-            return;
-        }
-        if found
-            .as_ref()
-            .is_some_and(|found| found.filled_by.is_none() && found.mark == meta.mark)
-        {
+            Some(found) if found.before.contains(&meta.mark) => {
+                self.link.reconnect();
+                return;
+            }
             // This is the first master, and that was its word.
-            meta.filled_by = None;
+            Some(found) if found.filled_by.is_none() && found.mark == meta.mark => {
+                meta.filled_by = None;
+            }
+            _ => {}
         }
         if found.as_ref() != Some(meta) {
             let sealed = self.sealer.seal_meta(meta);

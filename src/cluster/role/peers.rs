@@ -49,12 +49,11 @@ struct Voices {
 
 impl Peers {
     pub(super) fn new(cluster: &ClusterConfig, own: &str, started: u64) -> Peers {
-        let others = cluster.peers.iter().filter(|peer| *peer != own);
         let board = Scoreboard::inherited().ok().map(|(board, _)| board);
         Peers {
             // The publisher goes on with it when this role is started anew.
             is_draining: board.as_ref().is_some_and(score::was_draining),
-            members: Members::new(others.cloned().collect()),
+            members: Members::new(cluster.others(own)),
             resync: Resync::new(random()),
             progress: ProgressCheck::default(),
             voices: None,

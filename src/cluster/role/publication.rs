@@ -8,13 +8,16 @@ use halite_sys::time::unix_now;
 use std::time::{Duration, Instant};
 
 impl Cluster<'_> {
+    /// Whether the bucket has a key of publications.
+    pub(super) fn has_publication(&self) -> bool {
+        let known = self.publication.as_ref();
+        known.is_some_and(|(_, revision)| *revision > 0)
+    }
+
     /// Writes a key of publications if there is none in the bucket, and none is being written.
     pub(super) fn offer_missing_publication(&mut self) {
-        let is_missing = self
-            .publication
-            .as_ref()
-            .is_none_or(|(_, revision)| *revision == 0);
-        if self.membership == Membership::Member && is_missing && self.replacing.is_none() {
+        let is_missing = !self.has_publication() && self.replacing.is_none();
+        if self.membership == Membership::Member && is_missing {
             self.replace_publication();
         }
     }

@@ -38,9 +38,8 @@ impl Refill {
         own: &str,
         origin: &str,
     ) -> Refill {
-        let others = cluster.peers.iter().filter(|peer| *peer != own);
         Refill {
-            waiting: Waiting::new(own, others.cloned().collect()),
+            waiting: Waiting::new(own, cluster.others(own)),
             // Whatever bucket they were members of.
             voice: Voice::new(secret, "", PURPOSE, origin),
             revision: 0,
