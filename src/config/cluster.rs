@@ -201,11 +201,7 @@ impl MasterConfig {
             let what = "at least 1 with 'acknowledge: quorum'";
             return Err(checks.bad("cluster:patience", &0.into(), what));
         }
-        let mut warnings = check("cluster", &self.cluster, SETTINGS, checks)?;
-        if self.publish_private {
-            warnings.push("'publish_private' has no effect with 'cluster_id'".to_owned());
-        }
-        Ok(warnings)
+        check("cluster", &self.cluster, SETTINGS, checks)
     }
 }
 
