@@ -4,6 +4,7 @@
 //! replaces what came before, at every master.
 
 use crate::agents;
+use crate::digest;
 use crate::record::{text_of, token};
 use crate::seal::place;
 use halite_crypto::{ClusterSecret, Gcm};
@@ -14,11 +15,14 @@ use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Most bytes of a message; NATS takes 1 MiB with what it adds.
 const LARGEST: usize = 1000 << 10;
 /// Most messages without an answer.
 const UNDER_WAY: usize = 64;
+/// How much the clocks of a master and of the servers may differ, in seconds, with the time that a message takes.
+const RECENT: u64 = 600;
 /// What it is about.
 const PURPOSE: &str = "data";
 
@@ -71,6 +75,10 @@ pub struct DataShare {
     /// Until the stream is read to where it ended at first: what it has.
     seen: Option<(u64, HashSet<Item>)>,
     ticket: u64,
+    /// The number of the last message: microseconds since the epoch, if the clock does not go back.
+    number: u64,
+    /// Those of others.
+    numbers: Numbers,
     voice: Option<Voice>,
     /// Items of other masters that were stored.
     pub stored: u64,
@@ -148,7 +156,10 @@ impl DataShare {
                 (name, Value::Bytes(packed))
             });
             let data: Map = data.collect();
-            let map = halite_wire::map! {"by" => voice.own.as_str(), "data" => data};
+            self.number = self.number.max(micros()) + 1;
+            let map = halite_wire::map! {
+                "by" => voice.own.as_str(), "at" => self.number, "data" => data,
+            };
             let plain = msgpack::encode_map(&map, Profile::Local);
             let (bank, id) = &item;
             if plain.len() > LARGEST {
@@ -167,7 +178,8 @@ impl DataShare {
         out
     }
 
-    /// A message of the stream; `false` if no master of the cluster has sealed it.
+    /// A message of the stream, with its number there, and when the servers stored it, in Unix seconds. `false` if no master of
+    /// the cluster has sealed it now: somebody may have sent it again.
     ///
     /// # Errors
     /// The minions with data cannot be listed.
@@ -175,7 +187,7 @@ impl DataShare {
         &mut self,
         tail: &str,
         bytes: &[u8],
-        sequence: u64,
+        (sequence, stored): (u64, u64),
         stores: &Stores,
     ) -> io::Result<bool> {
         let opened = self.voice.as_ref().and_then(|voice| {
@@ -186,17 +198,23 @@ impl DataShare {
                 .open(&place(&voice.mark, PURPOSE, tail), bytes)
                 .ok()?;
             let mut map = msgpack::decode_load(&plain, Budget::of(plain.len())).ok()?;
-            let is_own = map.str("by")? == voice.own;
+            let by = map.str("by")?.to_owned();
+            // Masters of the version before say nothing.
+            let number = map.get("at").map_or(Some(0), digest::number)?;
             let mut parts = Parts::new();
             for (name, packed) in map.remove("data")?.into_map()?.iter() {
                 // It was read once, where it comes from.
                 let part = msgpack::decode(packed.as_bytes()?).ok()?.into_map()?;
                 parts.insert(name.as_str()?.to_owned(), part);
             }
-            Some((item, is_own, parts))
+            Some((item, by, number, parts))
+        });
+        let opened = opened.filter(|(item, by, number, _)| {
+            *number == 0 || self.numbers.is_new(item, by, *number, stored)
         });
         let is_ours = opened.is_some();
-        if let Some((item, is_own, data)) = opened {
+        if let Some((item, by, _, data)) = opened {
+            let is_own = self.voice.as_ref().is_some_and(|voice| voice.own == by);
             if let Some((_, seen)) = &mut self.seen {
                 seen.insert(item.clone());
             }
@@ -214,6 +232,40 @@ impl DataShare {
         self.reached(sequence, stores)?;
         Ok(is_ours)
     }
+}
+
+/// The numbers of what masters have told lately: what was told before is not taken again.
+#[derive(Default)]
+struct Numbers {
+    /// By item and master, in two generations.
+    young: HashMap<(Item, String), u64>,
+    old: HashMap<(Item, String), u64>,
+    /// When the younger one began, in Unix seconds as the servers tell them.
+    since: u64,
+}
+
+impl Numbers {
+    /// Whether nothing with this number or a higher one was told about it, and it was stored when it was sealed.
+    fn is_new(&mut self, item: &Item, by: &str, number: u64, stored: u64) -> bool {
+        if stored.abs_diff(number / 1_000_000) > RECENT {
+            return false;
+        }
+        if stored.abs_diff(self.since) > 2 * RECENT {
+            (self.old, self.since) = (std::mem::take(&mut self.young), stored);
+        }
+        let key = (item.clone(), by.to_owned());
+        let known = [&self.young, &self.old].map(|all| all.get(&key).copied());
+        let is_new = known.into_iter().flatten().all(|known| known < number);
+        if is_new {
+            self.young.insert(key, number);
+        }
+        is_new
+    }
+}
+
+fn micros() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_micros()).unwrap_or(0))
 }
 
 /// Maps by name.
@@ -282,6 +334,10 @@ mod tests {
         share
     }
 
+    fn now() -> u64 {
+        micros() / 1_000_000
+    }
+
     fn item() -> Item {
         (Bank::Mine, "m.1".parse().unwrap())
     }
@@ -317,7 +373,7 @@ mod tests {
             for (share, stores) in [(&mut one, &stores[0]), (&mut two, &stores[1])] {
                 assert!(
                     share
-                        .take(&sent.tail, &sent.bytes, sequence, stores)
+                        .take(&sent.tail, &sent.bytes, (sequence, now()), stores)
                         .unwrap()
                 );
             }
@@ -326,8 +382,35 @@ mod tests {
         // A mine that is flushed is flushed everywhere.
         stores[0].mine.flush(&item().1).unwrap();
         let sent = send(&mut one, &stores[0]);
-        assert!(two.take(&sent.tail, &sent.bytes, 3, &stores[1]).unwrap());
+        assert!(
+            two.take(&sent.tail, &sent.bytes, (3, now()), &stores[1])
+                .unwrap()
+        );
         assert_eq!(mine(&stores[1]), None);
+    }
+
+    #[test]
+    fn what_was_told_before_is_not_taken_again() {
+        let stores = halite_store::memory::stores();
+        let mut one = share("one", "mark");
+        let mut told = |value| {
+            put(&stores, value);
+            send(&mut one, &stores)
+        };
+        let (old, new) = (told(1), told(2));
+        let other = halite_store::memory::stores();
+        let mut two = share("two", "mark");
+        let mut take = |sent: &Sending, at: u64| {
+            let place = (1, at);
+            two.take(&sent.tail, &sent.bytes, place, &other).unwrap()
+        };
+        assert!(take(&old, now()) && take(&new, now()));
+        assert!(!take(&old, now()) && !take(&new, now()));
+        assert_eq!(mine(&other), Some(2));
+        // One that was stored long after it was sealed.
+        let later = told(3);
+        assert!(!take(&later, now() + 2 * RECENT));
+        assert!(take(&later, now()));
     }
 
     #[test]
@@ -341,7 +424,9 @@ mod tests {
             ("mark", &other, &sent.bytes),
             ("mark", &sent.tail, &b"garbage".to_vec()),
         ] {
-            let taken = share("two", mark).take(tail, bytes, 1, &stores).unwrap();
+            let taken = share("two", mark)
+                .take(tail, bytes, (1, now()), &stores)
+                .unwrap();
             assert!(!taken);
         }
     }
@@ -359,7 +444,11 @@ mod tests {
         let mut share = share("two", "mark");
         share.begin(1, &stores).unwrap();
         assert!(share.next(&stores).is_empty());
-        assert!(share.take(&sent.tail, &sent.bytes, 1, &stores).unwrap());
+        assert!(
+            share
+                .take(&sent.tail, &sent.bytes, (1, now()), &stores)
+                .unwrap()
+        );
         let tails: Vec<String> = share.next(&stores).into_iter().map(|s| s.tail).collect();
         assert!(tails.contains(&"minion.b".to_owned()) && !tails.contains(&"minion.a".to_owned()));
     }

@@ -2,10 +2,12 @@
 //!
 //! Of jobs and keys each master tells its own bus, when it has stored what it heard. Everything else is told here, at most once.
 
+use crate::digest;
 use crate::pieces::Voice;
 use halite_crypto::ClusterSecret;
 use halite_master::events::PEER;
 use halite_master::job_news::news_of;
+use halite_sys::time::unix_now;
 use halite_wire::budget::Budget;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -16,6 +18,8 @@ const FULL: usize = 256 << 10;
 const LARGEST: usize = 700 << 10;
 /// Most bytes of events that wait.
 const MOST_WAITING: usize = 8 << 20;
+/// How old a message may be by the clocks, in seconds: somebody may have kept it.
+const RECENT: u64 = 300;
 /// What it is about.
 const PURPOSE: &str = "events";
 
@@ -88,7 +92,7 @@ impl EventShare {
                 size += tag.len() + payload.len();
                 batch.push(Value::Array(vec![tag.into(), Value::Bytes(payload)]));
             }
-            let map = halite_wire::map! {"events" => Value::Array(batch)};
+            let map = halite_wire::map! {"events" => Value::Array(batch), "at" => unix_now()};
             let plain = msgpack::encode_map(&map, Profile::Local);
             // It is small enough.
             out.extend(voice.teller.seal(&plain).ok());
@@ -108,6 +112,12 @@ impl EventShare {
             return Some(Vec::new());
         };
         let map = msgpack::decode_load(&plain, Budget::of(plain.len())).ok()?;
+        // A master that has just started does not know what was told before.
+        let is_old =
+            |at: &Value| digest::number(at).is_none_or(|at| at.abs_diff(unix_now()) > RECENT);
+        if map.get("at").is_some_and(is_old) {
+            return None;
+        }
         let event = |value: &Value| {
             let [tag, payload] = value.as_array()? else {
                 return None;

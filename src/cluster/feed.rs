@@ -1,11 +1,13 @@
 //! Where the role hears of jobs of this master: from its event bus, and from workers that publish.
 
+use crate::claims::{Claim, Run};
 use crate::data::Bank;
 use crate::events::is_for_others;
 use halite_client::listen::listen;
 use halite_config::MasterConfig;
 use halite_ipc::DROPPED;
 use halite_master::job_news::news_of;
+use halite_store::tokens::TokenDigest;
 use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 use halite_transport::poll::Poller;
@@ -34,6 +36,10 @@ pub enum News {
     Seen(Vec<u8>),
     /// Data of a minion were stored.
     Data(Bank, MinionId),
+    /// A token was created.
+    Token(TokenDigest),
+    /// The scheduler asks whether a run may begin.
+    Claim(Claim),
     /// An event that the other masters are to hear of: tag and data.
     Event(String, Vec<u8>),
     /// Events may have been missed.
@@ -95,7 +101,7 @@ pub fn start(
     Ok(())
 }
 
-/// What a worker, a runner or the request server tells: after the time, the parts of a publication; after an empty part, a word and what belongs to it.
+/// What a worker, a runner, the scheduler or the request server tells: after the time, the parts of a publication; after an empty part, a word and what belongs to it.
 fn message(mut parts: Vec<Vec<u8>>) -> Option<News> {
     if parts.is_empty() {
         return None;
@@ -116,6 +122,20 @@ fn message(mut parts: Vec<Vec<u8>>) -> Option<News> {
             News::Returns(number(group)?, jobs.collect())
         }
         "seen" => News::Seen(rest.first()?.clone()),
+        "token" => News::Token(text(rest.first()?)?.parse().ok()?),
+        "claim" => {
+            let [by, at, interval, name] = rest else {
+                return None;
+            };
+            News::Claim(Claim {
+                name: text(name)?,
+                run: Run {
+                    at: number(at)?,
+                    by: number(by)?,
+                },
+                interval: number(interval)?,
+            })
+        }
         bank => News::Data(Bank::named(bank)?, text(rest.first()?)?.parse().ok()?),
     })
 }

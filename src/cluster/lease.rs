@@ -35,6 +35,8 @@ pub struct Lease {
     number: u64,
     /// What waits for its answer, and when it was sent.
     pending: Option<(Lead, Instant)>,
+    /// After a write that was not taken: when it may be tried again if the watch tells nothing newer.
+    again: Option<Instant>,
     renewed: Option<Instant>,
     /// When the first of the present row of writes was sent.
     claimed: Option<Instant>,
@@ -49,6 +51,7 @@ impl Lease {
             seen: None,
             number: 0,
             pending: None,
+            again: None,
             renewed: None,
             claimed: None,
             has_resigned: false,
@@ -79,6 +82,7 @@ impl Lease {
         if lead.as_ref().is_none_or(|lead| lead.holder != self.own) {
             self.claimed = None;
         }
+        self.again = None;
         self.seen = Some(Seen {
             lead,
             revision,
@@ -89,7 +93,8 @@ impl Lease {
 
     /// What is to be written now, and the revision that it replaces. To be called as a member only.
     pub fn due(&mut self, now: Instant) -> Option<(Lead, u64)> {
-        if self.pending.is_some() || self.has_resigned {
+        let is_early = self.again.is_some_and(|again| now < again);
+        if self.pending.is_some() || self.has_resigned || is_early {
             return None;
         }
         let is_due = match &self.seen {
@@ -137,7 +142,7 @@ impl Lease {
             return;
         };
         if how == Put::Conflict {
-            self.claimed = None;
+            (self.claimed, self.again) = (None, Some(sent + RENEWAL));
         }
         if let Put::Done(revision) = how
             && self
@@ -158,7 +163,7 @@ impl Lease {
 
     /// The connection is lost: nothing is known, and what was written counts until it has expired.
     pub fn down(&mut self) {
-        (self.seen, self.pending) = (None, None);
+        (self.seen, self.pending, self.again) = (None, None, None);
     }
 
     /// Whether this process leads.

@@ -1,13 +1,14 @@
 //! Several masters that act as one, over NATS JetStream (docs/cluster.md).
 //!
 //! Files stay each master's truth; NATS carries changes. One role, [`role`], is the only process that knows of NATS. It is a
-//! loop around deciders without IO: [`sync`] for keys, [`lease`] for the leader. [`jobs`] has what masters
+//! loop around deciders without IO: [`sync`] for keys, [`lease`] for the leader, [`claims`] for what the schedule starts. [`jobs`] has what masters
 //! tell each other about jobs, [`data`] what about minions ([`agents`]: of gateways), [`events`] what happens on
 //! their buses, [`members`] who is there, [`presence`] which minions are at each, [`resync`] what one lacks,
 //! [`progress`] whether it is told the same as the others. [`pieces`] seals it.
 
 pub mod agents;
 pub mod check;
+pub mod claims;
 pub mod data;
 pub mod digest;
 pub mod events;

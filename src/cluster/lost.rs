@@ -129,12 +129,17 @@ impl Waiting {
         is_due
     }
 
-    /// A master waits, as it said at `at` by its clock; `unix` is ours.
-    pub fn heard(&mut self, peer: &str, at: u64, knew: Knew, now: Instant, unix: u64) {
+    /// A master waits, as it said at `at` by its clock; `unix` is ours. `false` if these differ too much.
+    pub fn heard(&mut self, peer: &str, at: u64, knew: Knew, now: Instant, unix: u64) -> bool {
+        if !self.is_waiting() {
+            return true;
+        }
+        let is_recent = at.abs_diff(unix) <= RECENT;
         let is_known = self.heard.contains_key(peer);
-        if at.abs_diff(unix) <= RECENT && (is_known || self.heard.len() < MOST) {
+        if is_recent && (is_known || self.heard.len() < MOST) {
             self.heard.insert(peer.to_owned(), (knew, now));
         }
+        is_recent
     }
 
     /// What to do, if this is what this master knew.

@@ -3,7 +3,11 @@
 //! After a partition a reader of a NATS 2.9 server may stay behind for good, or have read what only a cut-off server had. So each
 //! master tells how far it has read, and what it has of the bucket; one that stays behind, or has something else, reads anew.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+
+/// Most entries that are observed.
+const MOST_CONFLICTS: usize = 10_000;
 
 /// How long a difference must last.
 const LASTING: Duration = Duration::from_secs(10);
@@ -39,6 +43,10 @@ pub struct ProgressCheck {
     behind: [Option<Instant>; 3],
     /// Since when others have something else of the bucket.
     differs: Option<Instant>,
+    /// Entries that could not be replaced although nothing newer was read: the revision, and since when.
+    conflicts: BTreeMap<String, (u64, Instant)>,
+    /// Whether that lasted.
+    is_deaf: bool,
     /// When it has last begun anew.
     begun: Option<Instant>,
 }
@@ -57,9 +65,21 @@ impl ProgressCheck {
         (self.read[n], self.behind[n]) = (None, None);
     }
 
-    /// Somebody else has written to the bucket: that is to be read.
-    pub fn conflict(&mut self, now: Instant) {
-        self.behind[Source::Bucket as usize].get_or_insert(now);
+    /// The entry with this name has another revision than the one to be replaced, or there is none any more: others hear nothing
+    /// when somebody removes it.
+    pub fn conflict(&mut self, name: &str, replaced: u64, now: Instant) {
+        if let Some((revision, since)) = self.conflicts.get(name)
+            && *revision == replaced
+        {
+            self.is_deaf |= now.saturating_duration_since(*since) >= LASTING;
+        } else if self.conflicts.len() < MOST_CONFLICTS {
+            self.conflicts.insert(name.to_owned(), (replaced, now));
+        }
+    }
+
+    /// It was replaced.
+    pub fn replaced(&mut self, name: &str) {
+        self.conflicts.remove(name);
     }
 
     /// The connection is lost.
@@ -101,7 +121,9 @@ impl ProgressCheck {
         let is_lasting = |since: &Option<Instant>, time| {
             since.is_some_and(|at| now.saturating_duration_since(at) >= time)
         };
-        let why = if self.behind.iter().any(|since| is_lasting(since, LASTING)) {
+        let why = if self.is_deaf {
+            "entries of the bucket are not what was read"
+        } else if self.behind.iter().any(|since| is_lasting(since, LASTING)) {
             "other masters have read more"
         } else if is_lasting(&self.differs, LASTING) {
             "other masters have read something else"
@@ -147,9 +169,17 @@ mod tests {
         assert_eq!(check.objection(start + LASTING), None);
         check.down();
         check.read(Source::Bucket, 9);
-        check.conflict(start);
-        assert_eq!(check.objection(start + PAUSE), None);
-        assert!(check.objection(start + LASTING + PAUSE).is_some());
+        // Others were faster, or an entry is no longer there.
+        let later = start + PAUSE;
+        check.conflict("a", 7, start);
+        check.conflict("a", 8, later);
+        check.conflict("b", 3, start);
+        check.replaced("b");
+        check.conflict("b", 3, later);
+        assert_eq!(check.objection(later), None);
+        check.read(Source::Bucket, 10);
+        check.conflict("b", 3, later + LASTING);
+        assert!(check.objection(later + LASTING).is_some());
     }
 
     #[test]

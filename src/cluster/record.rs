@@ -4,6 +4,8 @@
 //! bucket are authenticated with it, so that it cannot be put in another place; the number that it contains grows with
 //! each change, so that an earlier one cannot be put back.
 
+use crate::claims::Run;
+use crate::digest;
 use halite_crypto::noise::fingerprint;
 use halite_crypto::{ClusterSecret, Gcm, PrivateKey};
 use halite_store::keys::KeyState;
@@ -15,7 +17,7 @@ use std::collections::BTreeMap;
 use zeroize::Zeroizing;
 
 /// Largest record, in bytes. A key has some 800.
-const LARGEST: usize = 256 << 10;
+pub const LARGEST: usize = 256 << 10;
 /// Prefix of the names of minions' keys in the bucket.
 const KEY: &str = "key.";
 /// The name of [`Meta`].
@@ -26,6 +28,8 @@ pub const PUBLICATION: &str = "aes";
 pub const PAIR: &str = "pki";
 /// The name of [`Lead`].
 pub const LEAD: &str = "lead";
+/// Prefix of the names of [`Run`].
+const RUN: &str = "run.";
 /// Prefix of the names of [`Lead`] of gateways.
 const GATEWAY: &str = "lead.";
 
@@ -109,6 +113,16 @@ pub fn lead_of(gateway: &str) -> String {
 /// The gateway of such an entry.
 pub fn gateway_of(name: &str) -> Option<&str> {
     name.strip_prefix(GATEWAY)
+}
+
+/// The name of the entry with the last run of a scheduled job.
+pub fn run_of(job: &str) -> String {
+    format!("{RUN}{}", token(job))
+}
+
+/// The job of such an entry.
+pub fn job_of(name: &str) -> Option<String> {
+    text_of(name.strip_prefix(RUN)?)
 }
 
 /// What a bucket is.
@@ -224,6 +238,22 @@ impl Sealer {
         Some(Lead {
             holder: record.str("holder")?.to_owned(),
             number: u64::try_from(record.int("number")?).ok()?,
+        })
+    }
+
+    /// Seals the last run of a scheduled job, for the entry with this name.
+    pub fn seal_run(&self, name: &str, run: Run) -> Vec<u8> {
+        let record = halite_wire::map! {"at" => run.at, "by" => run.by};
+        self.seal(name, &record)
+    }
+
+    /// Opens it.
+    pub fn open_run(&self, name: &str, sealed: &[u8]) -> Option<Run> {
+        let record = self.open(name, sealed)?;
+        let number = |name: &str| digest::number(record.get(name)?);
+        Some(Run {
+            at: number("at")?,
+            by: number("by")?,
         })
     }
 
@@ -353,6 +383,15 @@ mod tests {
         let sealed_lead = ours.seal_lead(LEAD, &lead);
         assert_eq!(ours.open_lead(LEAD, &sealed_lead), Some(lead));
         assert_eq!(ours.open_lead("lead.collective", &sealed_lead), None);
+        let run = Run {
+            at: 1_700_000_000,
+            by: u64::MAX,
+        };
+        let (name, other_name) = (run_of("back up"), run_of("other"));
+        let sealed_run = ours.seal_run(&name, run);
+        assert_eq!(ours.open_run(&name, &sealed_run), Some(run));
+        assert_eq!(ours.open_run(&other_name, &sealed_run), None);
+        assert_eq!(job_of(&name).as_deref(), Some("back up"));
         let [key, other] = [(); 2].map(|()| PrivateKey::generate(2048).unwrap());
         let meta = Meta::new("m".into(), "m1", &key);
         assert!(meta.has_key(&key) && !meta.has_key(&other));

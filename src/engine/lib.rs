@@ -4,6 +4,7 @@
 //! ([`halite_master::roles::RoleInfo::is_enabled`]).
 
 mod batch;
+mod claims;
 pub mod metrics;
 mod reactor;
 pub mod returner;

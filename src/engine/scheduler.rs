@@ -1,24 +1,25 @@
 //! Scheduler: runs runner and wheel functions at scheduled times (option `schedule` of the master;
 //! `salt/utils/schedule.py`, which Salt runs in Maintenance).
 //!
-//! Owns the times of the jobs. Binds nothing; each job runs in a thread and fires the events of a runner and
+//! Owns the times of the jobs. In a cluster, the master that leads runs what is due, once the role `cluster` has claimed it
+//! ([`claims`](crate::claims)). Binds nothing; each job runs in a thread and fires the events of a runner and
 //! Salt's `__schedule_return` on `master_event_pull.ipc`. Runs if the option `schedule` is set.
 //!
-//! On failure: its successor plans again from the moment it starts; jobs due in between are skipped.
+//! On failure: its successor plans again from the moment it starts; jobs due in between are skipped, and so is one that was
+//! claimed, but had not begun.
 
+use crate::claims::Claims;
 use halite_client::runner::{self, Args, Launch, RunContext};
 use halite_client::wheel;
 use halite_config::{MasterConfig, Returner, SaltSeries};
 use halite_master::events::Bus;
 use halite_master::functions::Call;
 use halite_master::roles::Roles;
-use halite_master::score;
 use halite_returners::Opener;
 use halite_schedule::{ReturnJob, Schedule, Spec};
 use halite_store::jobs::{JobUpdate, StoredReturn};
 use halite_sys::debug_report;
 use halite_sys::exit::ExitError;
-use halite_sys::scoreboard::Scoreboard;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::unix_now;
 use halite_wire::ids::{Jid, JidClock};
@@ -46,19 +47,16 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     while began.elapsed() < BUS_PATIENCE && !stop.is_set() && silent() {
         std::thread::sleep(TURN);
     }
-    // In a cluster, one master runs what is due.
-    let in_cluster = config.cluster().is_some();
-    let board = in_cluster.then(Scoreboard::inherited).and_then(Result::ok);
-    let leads = || match &board {
-        Some((board, _)) => score::cluster(board, unix_now()).is_leader,
-        None => !in_cluster,
-    };
+    let mut claims = config.cluster().map(|_| Claims::new(config)).transpose()?;
     std::thread::scope(|scope| {
         while !stop.is_set() {
-            for spec in schedule.due(jiff::Zoned::now().datetime()) {
-                if spec.dry || !leads() {
-                    continue;
-                }
+            let due = schedule.runs(jiff::Zoned::now().datetime());
+            let due = due.into_iter().filter(|run| !run.spec.dry);
+            let due: Vec<Spec> = match &mut claims {
+                Some(claims) => claims.next(due, unix_now()),
+                None => due.map(|run| run.spec).collect(),
+            };
+            for spec in due {
                 if !begin(&running, &spec) {
                     log::info!(
                         "the scheduled job {} is still running; not started again",

@@ -166,7 +166,7 @@ static COMMANDS: &[Command] = &[
     counted("_auth", Class::Auth, Anyone, |s| &mut s.sign_ins, Clear(|w, load, peer| auth::request(w, &load, peer))),
     row("ping", Class::Other, Anyone, Clear(|_, load, _| Ok(load.into()))),
     counted("publish", Class::Publish, User, |s| &mut s.published, Clear(publish::request)),
-    row("mk_token", Class::Login, User, Clear(|w, load, peer| Ok(w.access.mk_token(&load, peer)))),
+    row("mk_token", Class::Login, User, Clear(|w, load, peer| Ok(w.mk_token(&load, peer)))),
     row("get_token", Class::Other, User, Clear(|w, load, _| Ok(w.access.get_token(&load)))),
     row("runner", Class::Other, User, Clear(|w, load, peer| functions::request(w, CallApi::Runner, load, peer))),
     row("wheel", Class::Other, User, Clear(|w, load, peer| functions::request(w, CallApi::Wheel, load, peer))),

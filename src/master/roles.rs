@@ -116,7 +116,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         name: "scheduler",
         title: "Scheduler",
         binds: "",
-        connects: "master_event_pull.ipc",
+        connects: "master_event_pull.ipc, cluster.ipc (in a cluster)",
         owns: "runners by the clock; where `schedule` is set",
         is_enabled: |config| !config.schedule.is_empty(),
         may: Privileges::PROGRAMS,

@@ -40,6 +40,11 @@ impl Score {
         }
     }
 
+    /// Publishes the counters at the next [`Score::tick`]: somebody waits for them.
+    pub fn hasten(&mut self) {
+        self.due = Instant::now();
+    }
+
     /// Publishes `counters` if a second has passed since the last time. After a while without activity, the
     /// role frees memory that is only needed for work.
     pub fn tick(&mut self, counters: impl FnOnce() -> Map) {
@@ -99,6 +104,10 @@ pub struct ClusterScore {
     pub is_apart: bool,
 }
 
+/// Names of the tickets in the record of the role `cluster`, see [`claim`].
+pub const CLAIMS_GRANTED: &str = "claims_granted";
+/// The same, of runs that may not begin.
+pub const CLAIMS_REFUSED: &str = "claims_refused";
 /// How long what the role `cluster` has told counts, in seconds.
 const MEMBER_FOR: u64 = 10;
 /// The same for who leads: shorter than what is between the end of a leader and the next one.
@@ -128,6 +137,19 @@ pub fn runs_gateway(board: &Scoreboard, now: u64, gateway: &str) -> bool {
     let held = role.get("gateways").and_then(Value::as_array);
     let is_held = held.is_some_and(|all| all.iter().any(|one| one.is_str(gateway)));
     is_held && now.abs_diff(at) <= LEADER_FOR
+}
+
+/// What the role `cluster` has answered to this ticket of the scheduler: whether the run may begin.
+pub fn claim(board: &Scoreboard, ticket: u64) -> Option<bool> {
+    let role = cluster_record(board)?;
+    let has = |name: &str| {
+        let tickets = role.get(name).and_then(Value::as_array);
+        tickets.is_some_and(|all| all.contains(&Value::from(ticket)))
+    };
+    match (has(CLAIMS_GRANTED), has(CLAIMS_REFUSED)) {
+        (false, false) => None,
+        (is_granted, _) => Some(is_granted),
+    }
 }
 
 /// Whether the role `cluster` was sending minions to other masters when it last told anything.

@@ -53,6 +53,17 @@ struct Entry {
     extra: Vec<DateTime>,
 }
 
+/// A run that is due.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The job.
+    pub spec: Spec,
+    /// When it was due, without `splay`: the same wherever the same schedule runs, unless `is_interval`.
+    pub at: DateTime,
+    /// Whether an interval has passed, which began when this schedule did, or when the job last ran.
+    pub is_interval: bool,
+}
+
 /// The next and the last run of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
@@ -167,6 +178,11 @@ impl Schedule {
     /// The jobs that are due now; each is planned again. Call this at the time given by [`Schedule::next`], or about once a
     /// second.
     pub fn due(&mut self, now: DateTime) -> Vec<Spec> {
+        self.runs(now).into_iter().map(|run| run.spec).collect()
+    }
+
+    /// The same, with what names each run.
+    pub fn runs(&mut self, now: DateTime) -> Vec<Run> {
         if !self.enabled {
             return Vec::new();
         }
@@ -215,7 +231,7 @@ impl Entry {
             .min()
     }
 
-    fn due(&mut self, now: DateTime, eager: bool, instead: Option<&str>) -> Option<Spec> {
+    fn due(&mut self, now: DateTime, eager: bool, instead: Option<&str>) -> Option<Run> {
         let interval = matches!(self.spec.trigger, Trigger::Every(_));
         if !self.spec.enabled {
             self.skipped = Some(("disabled", now));
@@ -228,16 +244,21 @@ impl Entry {
             }
             // As in Salt, a run at the start ignores ranges.
             if self.spec.run_on_start.unwrap_or(eager && interval) {
-                return self.runs(now);
+                return Some(self.run(now, now, interval));
             }
         }
-        let before = self.extra.len();
+        let reached = self.extra.iter().filter(|at| **at <= now).max().copied();
         self.extra.retain(|at| *at > now);
-        let explicit = self.extra.len() < before;
+        let explicit = reached.is_some();
+        let planned = self.next.filter(|_| !interval);
         let fire = match self.fire.filter(|fire| *fire <= now) {
             Some(fire) => fire,
             None if explicit => now,
             None => return None,
+        };
+        let (named, is_interval) = match (self.fire.filter(|fire| *fire <= now), reached) {
+            (None, Some(reached)) => (reached, false),
+            _ => (planned.unwrap_or(fire), interval),
         };
         let late = now.duration_since(fire).as_secs() > MAX_LATE_SECS;
         if explicit && interval {
@@ -252,11 +273,11 @@ impl Entry {
         }
         self.run_after_skipping(now);
         match self.verdict(now, fire, instead.is_some()) {
-            Verdict::Runs => self.runs(now),
+            Verdict::Runs => Some(self.run(now, named, is_interval)),
             Verdict::Instead => {
-                let mut spec = self.runs(now)?;
-                spec.function = instead?.to_owned();
-                Some(spec)
+                let mut run = self.run(now, named, is_interval);
+                run.spec.function = instead?.to_owned();
+                Some(run)
             }
             Verdict::Held(why) => {
                 self.skipped = Some((why, now));
@@ -266,10 +287,14 @@ impl Entry {
         }
     }
 
-    fn runs(&mut self, now: DateTime) -> Option<Spec> {
+    fn run(&mut self, now: DateTime, at: DateTime, is_interval: bool) -> Run {
         self.last = Some(now);
         self.skipped = None;
-        Some(self.spec.clone())
+        Run {
+            spec: self.spec.clone(),
+            at,
+            is_interval,
+        }
     }
 
     /// `run_after_skip_range`: adds a run at the end of the range.

@@ -290,3 +290,30 @@ fn explicit_times() {
     let global = "splay: {start: 3, end: 3}\nskip_function: x\na: {function: f, seconds: 10}";
     assert_eq!(runs(&mut schedule(global), start, 30), [13, 26]);
 }
+
+#[test]
+fn runs_are_named_by_the_time_they_were_due() {
+    let start = date(2026, 11, 21).at(12, 0, 7, 0);
+    let at = |minute, second| date(2026, 11, 21).at(12, minute, second, 0);
+    let named = |text: &str, seconds: i64| -> Vec<DateTime> {
+        let mut schedule = schedule(text);
+        let due = (0..seconds).flat_map(|n| schedule.runs(start.saturating_add((3 * n).seconds())));
+        due.map(|run| run.at).collect()
+    };
+    // Whoever looks late, or has drawn another delay, names it alike.
+    assert_eq!(
+        named("a: {function: f, cron: '* * * * *'}", 41),
+        [at(1, 0), at(2, 0)]
+    );
+    assert_eq!(
+        named("a: {function: f, cron: '*/5 * * * *', splay: 20}", 120),
+        [at(5, 0)]
+    );
+    let explicit =
+        "a: {function: f, cron: '0 0 * * *', run_explicit: [{time: '2026-11-21T12:01:03'}]}";
+    assert_eq!(named(explicit, 30), [at(1, 3)]);
+    assert_eq!(
+        named("a: {function: f, seconds: 60}", 45),
+        [at(1, 7), at(2, 7)]
+    );
+}

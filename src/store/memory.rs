@@ -12,7 +12,7 @@ use crate::minions::{DataPart, DataVersion, MinionCache, MinionData, check_size}
 use crate::presence::{Addresses, Elsewhere};
 use crate::records::{JobOwners, RotationRequests, Syndics};
 use crate::sessions::SessionStore;
-use crate::tokens::{Token, TokenStore, is_token};
+use crate::tokens::{Token, TokenDigest, TokenStore};
 use halite_crypto::{CipherKind, KeyString, clean_key, random_hex};
 use halite_wire::Map;
 use halite_wire::ids::{Jid, MinionId};
@@ -405,22 +405,30 @@ impl MineStore for MemoryMines {
 
 #[derive(Default)]
 struct MemoryTokens {
-    tokens: Table<String, Token>,
+    tokens: Table<TokenDigest, Token>,
 }
 
 impl TokenStore for MemoryTokens {
     fn create(&self, token: &Token) -> io::Result<String> {
         let text = random_hex(32);
-        self.tokens.put(text.clone(), token.clone());
+        self.tokens.put(TokenDigest::of(&text), token.clone());
         Ok(text)
     }
 
-    fn get(&self, token: &str, now: f64) -> io::Result<Option<Token>> {
-        if !is_token(token) {
-            return Ok(None);
-        }
+    fn by_digest(&self, digest: &TokenDigest, now: f64) -> io::Result<Option<Token>> {
         self.expire(now)?;
-        Ok(self.tokens.get(&token.to_owned()))
+        Ok(self.tokens.get(digest))
+    }
+
+    fn put(&self, digest: &TokenDigest, token: &Token) -> io::Result<()> {
+        if self.tokens.get(digest).is_none() {
+            self.tokens.put(digest.clone(), token.clone());
+        }
+        Ok(())
+    }
+
+    fn digests(&self) -> io::Result<Vec<TokenDigest>> {
+        Ok(self.tokens.keys())
     }
 
     fn expire(&self, now: f64) -> io::Result<usize> {

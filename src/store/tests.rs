@@ -2,7 +2,7 @@
 
 use crate::keys::KeyState;
 use crate::minions::{DataPart, MAX_GRAINS, MinionInventory};
-use crate::tokens::Token;
+use crate::tokens::{Token, TokenDigest};
 use crate::{Stores, memory};
 use halite_config::MasterConfig;
 use halite_crypto::{CipherKind, PrivateKey};
@@ -232,6 +232,18 @@ fn tokens_expire() {
         assert_eq!(stores.tokens.get("../../etc/passwd", 10.0).unwrap(), None);
         assert_eq!(stores.tokens.expire(50.0).unwrap(), 1);
         assert_eq!(stores.tokens.get(&text, 100.0).unwrap(), None);
+        // What another master has created, of which it tells the digest alone.
+        let other = TokenDigest::of(&"ab".repeat(32));
+        for name in ["eve", "mallory"] {
+            let token = Token {
+                name: name.into(),
+                ..token(200.0)
+            };
+            stores.tokens.put(&other, &token).unwrap();
+        }
+        assert_eq!(stores.tokens.digests().unwrap(), [other]);
+        let found = stores.tokens.get(&"ab".repeat(32), 150.0).unwrap().unwrap();
+        assert_eq!(found.name, "eve");
     });
 }
 

@@ -1,7 +1,37 @@
 //! Tokens of external authentication (`salt/tokens/localfs.py`; reference `salt-protocol.md` 7.4).
 
+use halite_crypto::HashType;
 use halite_wire::{Map, Value};
-use std::io;
+use std::{fmt, io, str};
+
+/// The SHA-256 of a token in hexadecimal digits. Tokens are stored under it, and masters of a cluster tell each other this alone,
+/// so that none of what is stored or told is a usable token.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TokenDigest(String);
+
+impl TokenDigest {
+    /// Of a token.
+    pub fn of(token: &str) -> TokenDigest {
+        TokenDigest(HashType::Sha256.hex(token.as_bytes()))
+    }
+
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl str::FromStr for TokenDigest {
+    type Err = fmt::Error;
+
+    fn from_str(text: &str) -> Result<TokenDigest, fmt::Error> {
+        let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        match text.len() == 64 && text.bytes().all(is_hex) {
+            true => Ok(TokenDigest(text.to_owned())),
+            false => Err(fmt::Error),
+        }
+    }
+}
 
 /// The content of a token.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +51,8 @@ pub struct Token {
 }
 
 impl Token {
-    pub(crate) fn to_map(&self) -> Map {
+    /// As it is stored.
+    pub fn to_map(&self) -> Map {
         let mut map = halite_wire::map! {
             "start" => self.start, "expire" => self.expire,
             "name" => self.name.as_str(), "eauth" => self.eauth.as_str(),
@@ -42,7 +73,8 @@ impl Token {
         map
     }
 
-    pub(crate) fn from_map(map: &Map) -> Option<Token> {
+    /// `None` if something is missing or wrong.
+    pub fn from_map(map: &Map) -> Option<Token> {
         let number = |key| match map.get(key) {
             Some(Value::Float(f)) if f.is_finite() => Some(*f),
             Some(other) => other.as_int().map(|n| n as f64),
@@ -76,7 +108,24 @@ pub trait TokenStore: Send + Sync {
     ///
     /// # Errors
     /// It cannot be read now, but may be valid.
-    fn get(&self, token: &str, now: f64) -> io::Result<Option<Token>>;
+    fn get(&self, token: &str, now: f64) -> io::Result<Option<Token>> {
+        match is_token(token) {
+            true => self.by_digest(&TokenDigest::of(token), now),
+            false => Ok(None),
+        }
+    }
+
+    /// The same, for a token of which only the digest is known.
+    ///
+    /// # Errors
+    /// It cannot be read now, but may be valid.
+    fn by_digest(&self, digest: &TokenDigest, now: f64) -> io::Result<Option<Token>>;
+
+    /// Stores a token that another master of the cluster has created. One that is there already stays as it is.
+    fn put(&self, digest: &TokenDigest, token: &Token) -> io::Result<()>;
+
+    /// The digests of all tokens, perhaps of some that have expired.
+    fn digests(&self) -> io::Result<Vec<TokenDigest>>;
 
     /// Removes expired tokens; returns how many.
     fn expire(&self, now: f64) -> io::Result<usize>;

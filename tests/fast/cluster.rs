@@ -47,6 +47,10 @@ fn minions_move_without_a_sign_in() {
     }
     assert_eq!(sign_ins(&minion), before);
     minion.must_live();
+    // Nobody can empty the bucket, of which the masters would hear nothing.
+    let mut client = cluster.nats.client();
+    client.publish("$JS.API.STREAM.PURGE.KV_HALITE_test_STATE", b"");
+    client.settle();
     // Deleted at one, it is deleted everywhere.
     key(one, "-d");
     cluster.wait_state("m1", None);

@@ -15,6 +15,7 @@ mod cluster_members;
 mod cluster_nats;
 mod cluster_presence;
 mod cluster_seen;
+mod cluster_tokens;
 mod collective_brokers;
 mod command_line;
 mod cve;

@@ -81,9 +81,9 @@ impl Session {
                 discard: DiscardPolicy::New,
                 storage: StorageType::File,
                 num_replicas: self.replicas,
-                allow_rollup: true,
                 allow_direct: true,
                 deny_delete: true,
+                deny_purge: true,
                 name,
                 ..Config::default()
             })
@@ -131,5 +131,5 @@ pub(super) async fn put(store: Store, write: Entry) -> Done {
             Put::Unknown
         }
     };
-    Done::Put(write.name, how)
+    Done::Put(write.name, write.revision, how)
 }

@@ -50,8 +50,8 @@ pub enum LinkEvent {
     AllTold,
     /// The bucket cannot be read any more: why. What is in it will be told again.
     BucketLost(String),
-    /// A write has ended.
-    PutEnded(String, Put),
+    /// A write has ended: the name, the revision that it was to replace, and how.
+    PutEnded(String, u64, Put),
     /// A stream is open: what was found. Its messages follow.
     Following(StreamKind, Found),
     /// A stream cannot be used (any more): why.
@@ -66,6 +66,8 @@ pub enum LinkEvent {
         bytes: Vec<u8>,
         /// Its number in the stream.
         sequence: u64,
+        /// When the servers stored it, in Unix seconds.
+        stored: u64,
     },
     /// A message that is not stored: the end of its subject, and its content.
     Heard(Channel, String, Vec<u8>),
@@ -88,6 +90,8 @@ pub enum Channel {
     Presence,
     /// Which requests were answered, for all.
     Seen,
+    /// Tokens of external authentication, for all.
+    Tokens,
     /// Who waits until an empty bucket is filled, for all.
     Lost,
     /// What one master asks another one, and answers.
@@ -95,12 +99,13 @@ pub enum Channel {
 }
 
 impl Channel {
-    const ALL: [Channel; 7] = [
+    const ALL: [Channel; 8] = [
         Channel::Jobs,
         Channel::Events,
         Channel::Members,
         Channel::Presence,
         Channel::Seen,
+        Channel::Tokens,
         Channel::Lost,
         Channel::Letters,
     ];
@@ -113,6 +118,7 @@ impl Channel {
             Channel::Members => "member",
             Channel::Presence => "present",
             Channel::Seen => "seen",
+            Channel::Tokens => "token",
             Channel::Lost => "lost",
             Channel::Letters => "to",
         }
@@ -149,7 +155,7 @@ enum Order {
 
 /// What has ended.
 enum Done {
-    Put(String, Put),
+    Put(String, u64, Put),
     Append(StreamKind, u64, bool),
 }
 
@@ -494,7 +500,7 @@ impl Session {
                                 writing.spawn(bucket.put(write));
                                 continue;
                             }
-                            None => LinkEvent::PutEnded(write.name, Put::Unknown),
+                            None => LinkEvent::PutEnded(write.name, write.revision, Put::Unknown),
                         },
                         Some(Order::Follow(kind, cursor)) => {
                             if !begun.contains(&kind) {
@@ -533,7 +539,7 @@ impl Session {
                 }
                 Some(done) = writing.join_next() => {
                     let event = match done {
-                        Ok(Done::Put(name, how)) => LinkEvent::PutEnded(name, how),
+                        Ok(Done::Put(name, replaced, how)) => LinkEvent::PutEnded(name, replaced, how),
                         Ok(Done::Append(kind, ticket, is_told)) => LinkEvent::Appended(kind, ticket, is_told),
                         Err(_) => continue,
                     };

@@ -30,6 +30,9 @@ const FORGOTTEN: Duration = Duration::from_secs(30);
 /// In a heartbeat: where to say that this reader goes on, if a message that asked for it was lost.
 const STALLED: &str = "Nats-Consumer-Stalled";
 
+/// Prefix of subjects where a server asks whether a reader goes on.
+const FLOW_CONTROL: &str = "$JS.FC.";
+
 /// How streams are asked for.
 pub(super) fn context(client: &Client) -> Context {
     ContextBuilder::new()
@@ -158,7 +161,10 @@ impl Consumer {
                         ));
                     }
                     let stalled = header(STALLED).map(Into::into);
-                    if let Some(subject) = message.reply.or(stalled) {
+                    // What others send here must not make this master publish anything elsewhere.
+                    let subject = message.reply.or(stalled);
+                    let subject = subject.filter(|to| to.starts_with(FLOW_CONTROL));
+                    if let Some(subject) = subject {
                         let sent = source.client.publish(subject, "".into()).await;
                         sent.map_err(|e| error_text(&e))?;
                     }

@@ -181,11 +181,13 @@ impl Log {
         let Some(tail) = tail else {
             return Err(format!("a message of {:.100} was read", message.subject));
         };
+        let stored = message.info().map(|info| info.published.unix_timestamp());
         Ok(LinkEvent::Told {
             kind: self.kind,
             tail: tail.to_owned(),
             bytes: message.payload.to_vec(),
             sequence,
+            stored: stored.map_or(0, |at| u64::try_from(at).unwrap_or(0)),
         })
     }
 }

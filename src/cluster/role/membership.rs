@@ -2,10 +2,10 @@
 
 use super::seen::PURPOSE;
 use super::{Cluster, Membership, RETRY};
-use crate::link::LinkEvent;
+use crate::link::{Entry, LinkEvent};
 use crate::memory::Memory;
 use crate::pieces::Voice;
-use crate::record::{META, Meta, PAIR, PUBLICATION};
+use crate::record::{LARGEST, META, Meta, PAIR, PUBLICATION};
 use crate::sync::{Joins, Put};
 use halite_crypto::{PrivateKey, random_hex};
 use halite_master::master_key;
@@ -33,7 +33,7 @@ pub(super) fn is_sign_of_majority(event: &LinkEvent) -> bool {
         LinkEvent::Entry(_)
             | LinkEvent::AllTold
             | LinkEvent::Told { .. }
-            | LinkEvent::PutEnded(_, Put::Done(_))
+            | LinkEvent::PutEnded(_, _, Put::Done(_))
             | LinkEvent::Appended(_, _, true)
     )
 }
@@ -182,8 +182,36 @@ impl Cluster<'_> {
     pub(super) fn found(&mut self, meta: Meta, revision: u64) {
         self.membership = Membership::Founding;
         let sealed = self.sealer.seal_meta(&meta);
-        self.link.put(META.to_owned(), sealed, revision);
+        if !self.link.put(META.to_owned(), sealed, revision) {
+            // It is tried again.
+            self.membership = Membership::Unknown;
+        }
         self.meta = Some((meta, revision));
+    }
+
+    /// An entry that is told before this master is a member.
+    pub(super) fn keep_early(&mut self, mut entry: Entry) {
+        // Larger ones are of no master.
+        if entry.value.len() > LARGEST {
+            entry.value = Vec::new();
+        }
+        // While it waits for long, others may write much.
+        if self.all_told {
+            self.early.retain(|early| early.name != entry.name);
+        }
+        self.early.push(entry);
+    }
+
+    /// The entry that was to say what the bucket is may not have been taken.
+    pub(super) fn join_again(&mut self) -> Result<(), ExitError> {
+        let is_lost = self.all_told
+            && self.membership == Membership::Unknown
+            && !self.refill.is_waiting()
+            && self.early.iter().all(|entry| entry.name != META);
+        match is_lost {
+            true => self.join(),
+            false => Ok(()),
+        }
     }
 
     /// After another master was faster: joins it as soon as its entry is here.
@@ -254,6 +282,7 @@ impl Cluster<'_> {
             self.peers.resync.want(since);
         }
         self.follow();
+        self.tell_tokens();
         log::info!("cluster: member of {}", self.id);
         Ok(())
     }

@@ -13,6 +13,8 @@
 //! data of NATS is lost, the masters of `cluster_peers` fill the new bucket when all of them are there (`refill`); without these no
 //! master does, since a deleted key could come back: the log says what to do.
 
+mod claims;
+mod keys;
 mod leading;
 mod membership;
 mod peers;
@@ -21,8 +23,10 @@ mod publication;
 mod refill;
 mod seen;
 mod streams;
+mod tokens;
 
 use crate::agents;
+use crate::claims::Claims;
 use crate::feed::{self, News};
 use crate::key_files::KeyFiles;
 use crate::link::{Channel, Entry, Link, LinkEvent, StreamKind};
@@ -30,11 +34,10 @@ use crate::memory::{self, Memory};
 use crate::pieces::Voice;
 use crate::progress::Source;
 use crate::record::{
-    KeyRecord, Keys, LEAD, META, Meta, PAIR, PUBLICATION, PublicationKey, Sealer, gateway_of,
-    id_of, name_of,
+    LEAD, META, Meta, PAIR, PUBLICATION, PublicationKey, Sealer, gateway_of, id_of, job_of,
 };
 use crate::seal::new_origin;
-use crate::sync::{Act, KeySync, Put};
+use crate::sync::{KeySync, Put};
 use crossbeam_channel::Receiver;
 use halite_config::{Acknowledge, ClusterConfig, MasterConfig};
 use halite_crypto::ClusterSecret;
@@ -42,18 +45,14 @@ use halite_master::events::Bus;
 use halite_master::roles::{CLUSTER, Roles, exit_if_oversized};
 use halite_master::score::Score;
 use halite_store::Stores;
-use halite_store::keys::{KeyState, event_act};
-use halite_store::local::{self, cluster_secret};
+use halite_store::local::cluster_secret;
 use halite_store::presence::Addresses;
-use halite_sys::daemon::{make_dir, write_atomic};
 use halite_sys::exit::ExitError;
 use halite_sys::log_limiter::LogLimiter;
 use halite_sys::shared::SharedSecret;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::unix_now;
 use halite_transport::sockets::{Context, Dealer};
-use halite_wire::ids::MinionId;
-use halite_wire::{Map, Value};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -105,15 +104,11 @@ pub fn run(
         secret,
         Link::open(cluster, &config.id, from_link)?,
     )?;
-    let mut score = Score::inherited(CLUSTER);
     roles.ready();
-    while !stop.is_set() {
-        role.turn(&events)?;
-        exit_if_oversized()?;
-        score.tick(|| role.counters());
-    }
-    role.leave();
-    role.remember()
+    let served = role.serve(&events, stop);
+    // The connection's thread, which ends with the role, may be waiting until somebody takes what it tells.
+    drop(events);
+    served
 }
 
 /// What this master and the bucket are to each other.
@@ -149,6 +144,7 @@ struct Cluster<'a> {
     /// The name of this start.
     origin: String,
     leases: leading::Leases,
+    claims: Claims,
     /// To the request server, whose answers to returns wait.
     requests: Dealer,
     acknowledges: Acknowledge,
@@ -162,6 +158,8 @@ struct Cluster<'a> {
     publication: Option<(PublicationKey, u64)>,
     /// A new key of publications that waits for its answer.
     replacing: Option<PublicationKey>,
+    /// Whether what the bucket has in its place is none.
+    is_publication_foreign: bool,
     /// Whether a deletion asks for a new key of publications: here, and in the bucket.
     is_rotation_asked: bool,
     is_rotation_wanted: bool,
@@ -232,6 +230,7 @@ impl<'a> Cluster<'a> {
             refill,
             origin,
             leases: leading::Leases::new(config),
+            claims: Claims::new(&config.schedule),
             stores,
             shared: SharedSecret::inherited()?,
             bus: Bus::new(config),
@@ -243,6 +242,7 @@ impl<'a> Cluster<'a> {
             all_told: false,
             publication: None,
             replacing: None,
+            is_publication_foreign: false,
             is_rotation_asked: false,
             is_rotation_wanted: false,
             meta: None,
@@ -266,20 +266,18 @@ impl<'a> Cluster<'a> {
         })
     }
 
-    fn counters(&self) -> Map {
-        halite_wire::map! {
-            "member" => u64::from(self.reaches_others()), "keys" => self.sync.count() as u64,
-            "connections" => self.connections, "conflicts" => self.conflicts, "refused" => self.refused,
-            "told" => self.streams.outbox.told, "waiting" => self.streams.outbox.backlog(),
-            "returns" => self.streams.inbox.returns, "published" => self.streams.inbox.published,
-            "data" => self.streams.data.stored, "events_dropped" => self.streams.events.dropped,
-            "leader" => u64::from(self.leases.is_leader()), "gateways" => self.leases.gateways(),
-            "apart" => u64::from(self.membership == Membership::Refused),
-            "draining" => u64::from(self.peers.is_draining),
-            "fetched" => self.peers.resync.fetched, "comparing" => u64::from(self.peers.resync.wanted.is_some()),
-            "minions_elsewhere" => self.connected.lists.count_elsewhere() as u64,
-            "members" => self.member_records(),
+    fn serve(&mut self, events: &Receiver<Input>, stop: &StopFlag) -> Result<(), ExitError> {
+        let mut score = Score::inherited(CLUSTER);
+        while !stop.is_set() {
+            self.turn(events)?;
+            exit_if_oversized()?;
+            if self.claims.take_news() {
+                score.hasten();
+            }
+            score.tick(|| self.counters());
         }
+        self.leave();
+        self.remember()
     }
 
     /// Waits for the bucket, at most until the files are to be looked at, and does what is due.
@@ -301,6 +299,7 @@ impl<'a> Cluster<'a> {
         self.tend_presence();
         self.lead();
         self.tell_of_leading();
+        self.claim();
         self.fire_presence();
         if self.looked.is_none_or(|at| at.elapsed() >= WATCH) {
             self.looked = Some(Instant::now());
@@ -318,6 +317,7 @@ impl<'a> Cluster<'a> {
         }
         if self.retried.elapsed() >= if self.is_link_full { STORE } else { RETRY } {
             (self.retried, self.is_link_full) = (Instant::now(), false);
+            self.join_again()?;
             self.offer_missing_pair();
             self.offer_missing_publication();
             let acts = self.sync.retry();
@@ -389,12 +389,14 @@ impl<'a> Cluster<'a> {
                 match self.membership {
                     Membership::Unknown | Membership::Founding => {
                         let is_meta = entry.name == META;
-                        self.early.push(entry);
+                        self.keep_early(entry);
                         if is_meta {
                             self.join_late()?;
                         }
                     }
                     Membership::Member => self.entry(entry)?,
+                    // What was refused may be something else now.
+                    Membership::Refused if entry.name == META => self.link.reconnect(),
                     Membership::Refused => {}
                 }
             }
@@ -402,7 +404,7 @@ impl<'a> Cluster<'a> {
                 self.all_told = true;
                 self.join()?;
             }
-            LinkEvent::PutEnded(name, how) => self.put_ended(&name, how)?,
+            LinkEvent::PutEnded(name, replaced, how) => self.put_ended(&name, replaced, how)?,
             LinkEvent::Following(kind, found) => {
                 self.following(kind, found)?;
                 let taken = self.streams.taken(kind);
@@ -418,10 +420,11 @@ impl<'a> Cluster<'a> {
                 tail,
                 bytes,
                 sequence,
+                stored,
             } => {
                 match kind {
                     StreamKind::Jobs => self.told(&tail, &bytes, sequence)?,
-                    StreamKind::Data => self.told_data(&tail, &bytes, sequence)?,
+                    StreamKind::Data => self.told_data(&tail, &bytes, (sequence, stored))?,
                 }
                 let taken = self.streams.taken(kind);
                 self.peers.progress.read(kind.into(), taken);
@@ -436,6 +439,7 @@ impl<'a> Cluster<'a> {
                 Channel::Members => self.heard_member(&origin, &bytes),
                 Channel::Presence => self.heard_presence(&origin, &bytes),
                 Channel::Seen => self.heard_seen(&origin, &bytes),
+                Channel::Tokens => self.heard_tokens(&origin, &bytes),
                 Channel::Letters => self.heard_letter(&origin, &bytes)?,
             },
             LinkEvent::Appended(kind, ticket, is_told) => {
@@ -461,8 +465,13 @@ impl<'a> Cluster<'a> {
         (self.founded, self.filled) = (None, None);
         self.refill.end();
         self.replacing = None;
+        if let Some((_, revision)) = &mut self.publication {
+            // Of what is told again, numbers decide.
+            *revision = 0;
+        }
         self.sync.down();
         self.leases.down();
+        self.claims.down();
     }
 
     fn entry(&mut self, entry: Entry) -> Result<(), ExitError> {
@@ -481,6 +490,7 @@ impl<'a> Cluster<'a> {
                 None => self.foreign_publication(revision),
             },
             name if name == LEAD || gateway_of(name).is_some() => self.check_lead(&entry),
+            name if job_of(name).is_some() => self.check_run(&entry),
             _ => {
                 let Some(id) = id_of(name) else {
                     self.stranger(name);
@@ -504,66 +514,6 @@ impl<'a> Cluster<'a> {
         Ok(())
     }
 
-    fn act(&mut self, acts: impl IntoIterator<Item = Act>) -> Result<(), ExitError> {
-        for act in acts {
-            match act {
-                Act::Put {
-                    id,
-                    record,
-                    revision,
-                } => self.put(&id, &record, revision)?,
-                Act::Write { id, keys } => self.write(&id, &keys)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Tells the sessions how often the key of a minion was taken away.
-    fn set_epoch(&self, id: &MinionId, epoch: u64) -> Result<(), ExitError> {
-        let dir = self.config.cluster_epochs();
-        if epoch > local::epoch(&dir, id) {
-            make_dir(&dir, 0o700)?;
-            write_atomic(&dir.join(id.as_str()), epoch.to_string().as_bytes(), 0o600)?;
-        }
-        Ok(())
-    }
-
-    fn put(&mut self, id: &MinionId, record: &KeyRecord, revision: u64) -> Result<(), ExitError> {
-        self.set_epoch(id, record.epoch)?;
-        // Whoever is no longer accepted must not read what is published from now on.
-        self.is_rotation_wanted |=
-            self.sync.is_accepted(id) && !record.keys.contains_key(&KeyState::Accepted);
-        let sealed = self.sealer.seal_keys(id, record);
-        if !self.link.put(name_of(id), sealed, revision) {
-            // Repeated soon.
-            self.is_link_full = true;
-            self.sync.put_ended(id, Put::Unknown);
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, id: &MinionId, keys: &Keys) -> Result<(), ExitError> {
-        let Some((before, after)) = self.files.write(id, keys)? else {
-            return Ok(());
-        };
-        let act = match (before, after) {
-            (Some(_), None) => "delete",
-            (_, Some(KeyState::Accepted)) => KeyState::Accepted.name(),
-            (_, Some(KeyState::Rejected)) => KeyState::Rejected.name(),
-            (Some(KeyState::Accepted), _) => {
-                log::warn!(minion:% = id; "key of {id}: no longer accepted, as in the rest of the cluster; `halite-key -a {id}` accepts it");
-                return Ok(());
-            }
-            _ => return Ok(()),
-        };
-        let told = after.map_or("deleted", KeyState::name);
-        log::info!(minion:% = id; "key of {id}: {told}, as in the rest of the cluster");
-        let act = event_act(self.config.salt_series, act);
-        let event = halite_wire::map! {"result" => true, "act" => act, "id" => Value::from(id)};
-        self.bus.fire("salt/key", event);
-        Ok(())
-    }
-
     /// This process ends.
     fn leave(&mut self) {
         self.resign();
@@ -571,17 +521,21 @@ impl<'a> Cluster<'a> {
         self.tell_standing(true);
     }
 
-    fn put_ended(&mut self, name: &str, how: Put) -> Result<(), ExitError> {
+    fn put_ended(&mut self, name: &str, replaced: u64, how: Put) -> Result<(), ExitError> {
         log::debug!("cluster: writing {name} ended: {how:?}");
-        if how == Put::Conflict {
-            self.conflicts += 1;
-            self.peers.progress.conflict(Instant::now());
+        match how {
+            Put::Conflict => {
+                self.conflicts += 1;
+                let now = Instant::now();
+                self.peers.progress.conflict(name, replaced, now);
+            }
+            Put::Done(_) => self.peers.progress.replaced(name),
+            Put::Unknown => {}
         }
         if name == PUBLICATION {
-            if let (Some(key), Put::Done(revision)) = (self.replacing.take(), how) {
-                self.is_rotation_wanted = false;
-                self.take_publication(key, revision)?;
-            }
+            // The watch tells the key.
+            let was_written = self.replacing.take().is_some() && matches!(how, Put::Done(_));
+            self.is_rotation_wanted &= !was_written;
             return Ok(());
         }
         if self.leases.ended(name, how) && how == Put::Unknown {
@@ -591,6 +545,7 @@ impl<'a> Cluster<'a> {
             let act = self.sync.put_ended(&id, how);
             self.act(act)?;
         }
+        self.claim_ended(name);
         if name == META {
             self.founded(how)?;
         }

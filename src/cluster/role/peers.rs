@@ -1,6 +1,6 @@
 //! Who is there, and what masters ask each other.
 
-use super::{Cluster, Membership};
+use super::{Cluster, Membership, tokens};
 use crate::link::Channel;
 use crate::members::{Heard, Members, Standing};
 use crate::pieces::{Foreign, Voice};
@@ -13,8 +13,8 @@ use halite_master::score;
 use halite_sys::exit::ExitError;
 use halite_sys::scoreboard::Scoreboard;
 use halite_sys::time::unix_now;
-use halite_wire::Value;
 use halite_wire::msgpack::{self, Profile};
+use halite_wire::{Map, Value};
 use rand::random;
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,7 @@ pub(super) struct Peers {
 struct Voices {
     members: Voice,
     letters: Voice,
+    tokens: Voice,
 }
 
 impl Peers {
@@ -76,7 +77,13 @@ impl Peers {
         self.voices.get_or_insert_with(|| Voices {
             members: voice(MEMBERS),
             letters: voice(LETTERS),
+            tokens: voice(tokens::PURPOSE),
         });
+    }
+
+    /// Tells and hears tokens.
+    pub(super) fn tokens(&mut self) -> Option<&mut Voice> {
+        self.voices.as_mut().map(|voices| &mut voices.tokens)
     }
 }
 
@@ -108,6 +115,25 @@ impl Cluster<'_> {
             log::warn!("cluster: this master sends its minions away, until it is started again");
             self.resign();
             self.tell_standing(false);
+        }
+    }
+
+    /// The counters for the scoreboard.
+    pub(super) fn counters(&self) -> Map {
+        let [granted, refused_runs] = self.claims.answers();
+        halite_wire::map! {
+            "member" => u64::from(self.reaches_others()), "keys" => self.sync.count() as u64,
+            "connections" => self.connections, "conflicts" => self.conflicts, "refused" => self.refused,
+            "told" => self.streams.outbox.told, "waiting" => self.streams.outbox.backlog(),
+            "returns" => self.streams.inbox.returns, "published" => self.streams.inbox.published,
+            "data" => self.streams.data.stored, "events_dropped" => self.streams.events.dropped,
+            "leader" => u64::from(self.leases.is_leader()), "gateways" => self.leases.gateways(),
+            "apart" => u64::from(self.membership == Membership::Refused),
+            "draining" => u64::from(self.peers.is_draining),
+            "fetched" => self.peers.resync.fetched, "comparing" => u64::from(self.peers.resync.wanted.is_some()),
+            "minions_elsewhere" => self.connected.lists.count_elsewhere() as u64,
+            score::CLAIMS_GRANTED => granted, score::CLAIMS_REFUSED => refused_runs,
+            "members" => self.member_records(),
         }
     }
 
@@ -213,6 +239,7 @@ impl Cluster<'_> {
                 }
                 if heard == Heard::Back {
                     self.tell_again();
+                    self.tell_tokens();
                 }
             }
             Err(Foreign) => self.stranger(&format!("a message of member.{origin:.100}")),

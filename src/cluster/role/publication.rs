@@ -22,17 +22,18 @@ impl Cluster<'_> {
         }
     }
 
-    /// The key of publications in the bucket is not one of a master, or an old one: a new one follows.
+    /// The key of publications in the bucket is not one of a master, or an old one: the known one is written again, or a new one.
     pub(super) fn foreign_publication(&mut self, revision: u64) {
         self.stranger(PUBLICATION);
         let known = self.publication.take().map(|(key, _)| key);
-        let number = known.as_ref().map_or(0, |key| key.number);
-        let key = PublicationKey {
-            number: number.max(self.memory.publication),
-            random: known.map(|key| key.random).unwrap_or_default(),
+        let known = known.filter(|key| key.number >= self.memory.publication);
+        self.is_publication_foreign = known.is_some();
+        let key = known.unwrap_or_else(|| PublicationKey {
+            number: self.memory.publication,
+            random: Vec::new(),
             // It is due.
             since: 0,
-        };
+        });
         self.publication = Some((key, revision));
     }
 
@@ -44,6 +45,11 @@ impl Cluster<'_> {
     ) -> Result<(), ExitError> {
         if let Some((known, since)) = &self.publication {
             if revision <= *since {
+                return Ok(());
+            }
+            if key == *known {
+                self.publication = Some((key, revision));
+                self.is_publication_foreign = false;
                 return Ok(());
             }
             if key.number <= known.number {
@@ -58,6 +64,7 @@ impl Cluster<'_> {
         let parts = [&key.number.to_be_bytes()[..], &key.random];
         let text = self.secret.key("publication", &parts);
         self.publication = Some((key, revision));
+        self.is_publication_foreign = false;
         self.set_publication(&text)
     }
 
@@ -72,6 +79,13 @@ impl Cluster<'_> {
         }
         self.is_rotation_asked = false;
         if self.replacing.is_some() {
+            return Ok(());
+        }
+        if self.is_publication_foreign
+            && !self.is_rotation_wanted
+            && let Some((key, revision)) = self.publication.clone()
+        {
+            self.put_publication(key, revision);
             return Ok(());
         }
         let is_old = self.publication.as_ref().is_some_and(|(key, _)| {
@@ -106,6 +120,10 @@ impl Cluster<'_> {
             random,
             since: unix_now(),
         };
+        self.put_publication(key, revision);
+    }
+
+    fn put_publication(&mut self, key: PublicationKey, revision: u64) {
         let sealed = self.sealer.seal_publication(&key);
         if self.link.put(PUBLICATION.to_owned(), sealed, revision) {
             self.replacing = Some(key);

@@ -122,15 +122,24 @@ impl Cluster<'_> {
     /// Another master waits.
     pub(super) fn heard_waiting(&mut self, origin: &str, bytes: &[u8]) {
         let Refill { voice, waiting, .. } = &mut self.refill;
-        if !waiting.is_waiting() || voice.is_own(origin) {
+        if voice.is_own(origin) {
             return;
         }
+        // What is opened counts once, whether or not this master waits.
         let Ok((peer, opened)) = voice.open(origin, bytes) else {
             self.stranger(&format!("a message of lost.{origin:.100}"));
             return;
         };
         if let Some((at, knew)) = opened.and_then(|bytes| Knew::decode(&bytes)) {
-            waiting.heard(&peer, at, knew, Instant::now(), unix_now());
+            let unix = unix_now();
+            if !waiting.heard(&peer, at, knew, Instant::now(), unix)
+                && self.strangers.due(Instant::now()).is_some()
+            {
+                log::warn!(
+                    "cluster: {peer} waits for this master, but its clock differs from ours by {} s; 30 are too many",
+                    at.abs_diff(unix)
+                );
+            }
         }
     }
 

@@ -250,6 +250,8 @@ impl Cluster<'_> {
                 self.resync(since.unwrap_or(0));
             }
             News::Seen(codes) => self.tell_seen(&codes),
+            News::Token(digest) => self.tell_token(digest),
+            News::Claim(claim) => self.claims.ask(claim, Instant::now()),
             News::Drain => self.drain(),
             News::Missed => outbox.news.look = true,
         }
@@ -305,18 +307,19 @@ impl Cluster<'_> {
         }
     }
 
-    /// A message about data.
+    /// A message about data, with its number in the stream, and when that was stored.
     pub(super) fn told_data(
         &mut self,
         tail: &str,
         bytes: &[u8],
-        sequence: u64,
+        (sequence, stored): (u64, u64),
     ) -> Result<(), ExitError> {
         let streams = &mut self.streams;
         if sequence <= streams.memory.data.sequence {
             return Ok(());
         }
-        let is_ours = streams.data.take(tail, bytes, sequence, &self.stores)?;
+        let place = (sequence, stored);
+        let is_ours = streams.data.take(tail, bytes, place, &self.stores)?;
         streams.memory.data.sequence = sequence;
         streams.is_cursor_new = true;
         if !is_ours {

@@ -71,14 +71,26 @@ struct InBucket {
     is_foreign: bool,
 }
 
+/// A write under way.
+#[derive(Clone, Debug)]
+struct Pending {
+    record: KeyRecord,
+    /// The revision that it replaces.
+    replaced: u64,
+    /// Whether the servers say that they have it. That is believed once the watch tells it: whoever reads along could answer, too.
+    is_acknowledged: bool,
+    /// Whether that was so at the last [`KeySync::retry`].
+    is_late: bool,
+}
+
 /// The state of the synchronization.
 #[derive(Debug, Default)]
 pub struct KeySync {
     bucket: BTreeMap<MinionId, InBucket>,
     files: BTreeMap<MinionId, Keys>,
     base: BTreeMap<MinionId, Base>,
-    /// Writes without an answer, each with the revision that it replaces.
-    pending: BTreeMap<MinionId, (KeyRecord, u64)>,
+    /// Writes that the watch has not told yet.
+    pending: BTreeMap<MinionId, Pending>,
     /// Writes whose end is not known: the watch may tell that they are in the bucket.
     uncertain: BTreeMap<MinionId, Vec<KeyRecord>>,
     /// Minions of these that are not written again yet.
@@ -168,15 +180,21 @@ impl KeySync {
         let base = self.base.get(id);
         let highest = known.map_or(0, |known| known.record.number);
         let highest = highest.max(base.map_or(0, |base| base.record.number));
-        let is_base = base.is_some_and(|base| revision == base.revision && record == base.record);
+        // Revisions may be others: where a bucket was restored, they begin anew, while numbers go on.
+        let is_base = base.is_some_and(|base| record == base.record)
+            && known.is_none_or(|known| known.record.number <= record.number);
         if record.number <= highest && !is_base {
             return Err(highest);
         }
         let uncertain = self.uncertain.get(id).into_iter().flatten();
-        let pending = self.pending.get(id).map(|(record, _)| record);
+        let pending = self.pending.get(id);
         let is_ours = |ours: &KeyRecord| ours.has_same_change(&record);
-        if uncertain.chain(pending).any(is_ours) {
+        let is_written = pending.is_some_and(|pending| pending.is_acknowledged);
+        if uncertain.chain(pending.map(|p| &p.record)).any(is_ours) {
             self.set_base(id, revision, &record);
+        }
+        if is_written {
+            self.pending.remove(id);
         }
         self.bucket.insert(
             id.clone(),
@@ -191,10 +209,17 @@ impl KeySync {
 
     /// An entry of the bucket that no master has written now. It is replaced by what this master knows, if it knows anything.
     pub fn foreign(&mut self, id: &MinionId, revision: u64) -> Vec<Act> {
-        let known = self.bucket.entry(id.clone()).or_default();
-        if revision <= known.revision {
+        let known = self.bucket.get(id);
+        if known.is_some_and(|known| revision <= known.revision) {
             return Vec::new();
         }
+        if let Some(pending) = self.pending.remove(id) {
+            match pending.is_acknowledged {
+                true => self.keep_uncertain(id, pending.record),
+                false => drop(self.pending.insert(id.clone(), pending)),
+            }
+        }
+        let known = self.bucket.entry(id.clone()).or_default();
         known.revision = revision;
         known.is_foreign = true;
         // Of a write whose end is not known the others may have heard before the stranger wrote.
@@ -226,11 +251,10 @@ impl KeySync {
     fn compare(&mut self, id: &MinionId, joins: Joins) -> Vec<Act> {
         let base = self.base.get(id).cloned().unwrap_or_default();
         let revision = self.bucket.get(id).map_or(0, |known| known.revision);
-        if revision > base.revision {
-            // Others have written it, or it is the first time.
+        if revision > 0 {
             return self.settle(id);
         }
-        if revision == 0 && base.record.number > 0 {
+        if base.record.number > 0 {
             // Someone has removed the entry, or all data were lost: it is written again, with the next number.
             let removed = InBucket {
                 revision: 0,
@@ -241,7 +265,7 @@ impl KeySync {
             return self.put(id);
         }
         let mut acts = Vec::new();
-        if revision == 0 && joins == Joins::New {
+        if joins == Joins::New {
             let keys = self.files.get(id).cloned().unwrap_or_default();
             let waiting = waiting(&keys);
             if keys != waiting {
@@ -258,28 +282,26 @@ impl KeySync {
 
     /// A write to the bucket has ended.
     pub fn put_ended(&mut self, id: &MinionId, how: Put) -> Vec<Act> {
-        let Some((record, replaced)) = self.pending.remove(id) else {
+        let Some(Pending {
+            record, replaced, ..
+        }) = self.pending.get(id).cloned()
+        else {
             return Vec::new();
         };
         let is_newer =
             |sync: &KeySync, than| sync.bucket.get(id).is_some_and(|k| k.revision > than);
-        match how {
-            Put::Done(revision) => {
-                self.set_base(id, revision, &record);
-                let known = self.bucket.entry(id.clone()).or_default();
-                if revision > known.revision {
-                    *known = InBucket {
-                        revision,
-                        record,
-                        is_foreign: false,
-                    };
-                }
-                // The files may have changed again meanwhile, or another master was next.
-                match is_newer(self, revision) {
-                    true => self.settle(id),
-                    false => self.put(id),
-                }
+        if let Put::Done(_) = how
+            && !is_newer(self, replaced)
+        {
+            if let Some(pending) = self.pending.get_mut(id) {
+                pending.is_acknowledged = true;
             }
+            return Vec::new();
+        }
+        self.pending.remove(id);
+        match how {
+            // The watch was faster.
+            Put::Done(_) => self.settle(id),
             // Until the entry that was faster is here, nobody knows whether a master has written it; `retry` asks again.
             Put::Conflict if !is_newer(self, replaced) => {
                 self.to_retry.insert(id.clone());
@@ -315,6 +337,18 @@ impl KeySync {
 
     /// Repeats writes whose end is not known.
     pub fn retry(&mut self) -> Vec<Act> {
+        let mut late = Vec::new();
+        self.pending.retain(|id, pending| {
+            let is_late = pending.is_acknowledged
+                && std::mem::replace(&mut pending.is_late, pending.is_acknowledged);
+            if is_late {
+                late.push((id.clone(), pending.record.clone()));
+            }
+            !is_late
+        });
+        for (id, record) in late {
+            self.keep_uncertain(&id, record);
+        }
         let ids = std::mem::take(&mut self.to_retry);
         ids.iter().flat_map(|id| self.settle(id)).collect()
     }
@@ -322,8 +356,8 @@ impl KeySync {
     /// The connection is lost: nothing is known about the bucket until [`KeySync::all_told`].
     pub fn down(&mut self) {
         self.synced = false;
-        for (id, (record, _)) in std::mem::take(&mut self.pending) {
-            self.keep_uncertain(&id, record);
+        for (id, pending) in std::mem::take(&mut self.pending) {
+            self.keep_uncertain(&id, pending.record);
         }
         self.bucket.clear();
     }
@@ -356,8 +390,13 @@ impl KeySync {
             epoch: known.record.epoch + u64::from(is_taken),
             keys,
         };
-        self.pending
-            .insert(id.clone(), (record.clone(), known.revision));
+        let pending = Pending {
+            record: record.clone(),
+            replaced: known.revision,
+            is_acknowledged: false,
+            is_late: false,
+        };
+        self.pending.insert(id.clone(), pending);
         vec![Act::Put {
             id: id.clone(),
             record,
@@ -406,7 +445,7 @@ impl KeySync {
         if self.files.get(id).unwrap_or(&none) != &known.record.keys {
             return false;
         }
-        let is_new = |base: &Base| base.revision < known.revision;
+        let is_new = |base: &Base| (base.revision, &base.record) != (known.revision, &known.record);
         if known.revision > 0 && self.base.get(id).is_none_or(is_new) {
             let (revision, record) = (known.revision, known.record.clone());
             self.set_base(id, revision, &record);
@@ -420,8 +459,11 @@ impl KeySync {
             // Another master may have written an older one again, against a stranger.
             ours.retain(|ours| ours.change > record.change);
         }
-        let known = self.base.get(id);
-        if known.is_some_and(|known| revision <= known.revision) {
+        let is_older = |known: &Base| match known.record == *record {
+            true => revision == known.revision,
+            false => (record.number, revision) <= (known.record.number, known.revision),
+        };
+        if self.base.get(id).is_some_and(is_older) {
             return;
         }
         let record = record.clone();

@@ -42,6 +42,14 @@ fn base(revision: u64, record: &KeyRecord) -> Base {
     }
 }
 
+/// The bucket takes the write of a minion, says so, and the watch tells it.
+fn written(sync: &mut KeySync, n: usize, revision: u64) -> Vec<Act> {
+    let record = sync.pending[&id(n)].record.clone();
+    assert_eq!(sync.put_ended(&id(n), Put::Done(revision)), []);
+    assert!(!sync.is_settled(), "the answer alone is not believed");
+    sync.entry(&id(n), record, revision).unwrap()
+}
+
 #[test]
 fn a_change_goes_to_the_bucket_and_comes_back_as_known() {
     let mut sync = KeySync::default();
@@ -70,8 +78,7 @@ fn a_change_goes_to_the_bucket_and_comes_back_as_known() {
         revision: 5,
     };
     assert_eq!(act, [put]);
-    assert_eq!(sync.put_ended(&id(1), Put::Done(6)), []);
-    assert_eq!(sync.entry(&id(1), taken(2), 6), Ok(vec![]));
+    assert_eq!(written(&mut sync, 1, 6), []);
     assert_eq!(sync.count(), 0);
 }
 
@@ -122,7 +129,7 @@ fn what_is_changed_meanwhile_counts_unless_others_were_faster() {
     }
     sync.all_told(Joins::Again);
     for n in 1..4 {
-        sync.put_ended(&id(n), Put::Done(n as u64));
+        written(&mut sync, n, n as u64);
     }
     let base = sync.take_base().unwrap().clone();
     assert_eq!(sync.take_base(), None);
@@ -204,7 +211,7 @@ fn what_others_write_is_replaced() {
     let accepted = keys(KeyState::Accepted, "a");
     sync.files_changed(&id(1), accepted.clone());
     sync.all_told(Joins::Again);
-    sync.put_ended(&id(1), Put::Done(1));
+    written(&mut sync, 1, 1);
     let put = |record: KeyRecord, revision| Act::Put {
         id: id(1),
         record,
@@ -212,13 +219,13 @@ fn what_others_write_is_replaced() {
     };
     let again = |number| replaced(number - 1, record(number, accepted.clone()));
     assert_eq!(sync.foreign(&id(1), 2), [put(again(2), 2)]);
-    sync.put_ended(&id(1), Put::Done(3));
+    written(&mut sync, 1, 3);
     // It does not stand in the way of a change, nor of one that was made without a connection.
     assert_eq!(sync.foreign(&id(1), 4), [put(again(3), 4)]);
     assert_eq!(sync.files_changed(&id(1), Keys::new()), []);
     let deleted = |number| put(replaced(2, taken(number)), number + 1);
-    assert_eq!(sync.put_ended(&id(1), Put::Done(5)), [deleted(4)]);
-    sync.put_ended(&id(1), Put::Done(6));
+    assert_eq!(written(&mut sync, 1, 5), [deleted(4)]);
+    written(&mut sync, 1, 6);
     let base = sync.take_base().unwrap().clone();
     let mut sync = KeySync::with_base(base);
     sync.foreign(&id(1), 9);
@@ -249,7 +256,7 @@ fn a_replaced_entry_outweighs_no_change() {
     let mut sync = KeySync::default();
     sync.files_changed(&id(1), accepted.clone());
     sync.all_told(Joins::Again);
-    sync.put_ended(&id(1), Put::Done(1));
+    written(&mut sync, 1, 1);
     // The other master was faster with its answer to the stranger, who wrote before this deletion.
     assert!(!sync.files_changed(&id(1), Keys::new()).is_empty());
     assert_eq!(sync.foreign(&id(1), 2), []);
@@ -293,7 +300,7 @@ fn a_deletion_waits_for_the_entry_that_was_faster() {
     let mut sync = KeySync::default();
     sync.files_changed(&id(1), keys(KeyState::Accepted, "a"));
     sync.all_told(Joins::Again);
-    sync.put_ended(&id(1), Put::Done(1));
+    written(&mut sync, 1, 1);
     assert!(!sync.files_changed(&id(1), Keys::new()).is_empty());
     // Someone without the secret was faster: that does not bring the key back.
     assert_eq!(sync.put_ended(&id(1), Put::Conflict), []);
@@ -303,6 +310,43 @@ fn a_deletion_waits_for_the_entry_that_was_faster() {
         revision: 2,
     };
     assert_eq!(sync.foreign(&id(1), 2), [put]);
+}
+
+/// Revisions of a bucket that was restored are lower; numbers decide.
+#[test]
+fn a_newer_record_counts_whatever_its_revision() {
+    let accepted = record(5, keys(KeyState::Accepted, "a"));
+    for (revision, deleted) in [(310, taken(7)), (401, taken(7))] {
+        let mut sync = KeySync::with_base([(id(1), base(400, &accepted))].into());
+        sync.files_changed(&id(1), accepted.keys.clone());
+        sync.entry(&id(1), deleted.clone(), revision).unwrap();
+        let gone = Act::Write {
+            id: id(1),
+            keys: Keys::new(),
+        };
+        assert_eq!(sync.all_told(Joins::Again), [gone]);
+        assert_eq!(sync.base[&id(1)], base(revision, &deleted));
+    }
+    // The same record in another place is the same record; what is older than that was put back.
+    let mut sync = KeySync::with_base([(id(1), base(400, &accepted))].into());
+    sync.files_changed(&id(1), accepted.keys.clone());
+    assert_eq!(sync.entry(&id(1), accepted.clone(), 30), Ok(vec![]));
+    assert_eq!(sync.all_told(Joins::Again), []);
+    assert_eq!(sync.newest(), 30);
+    let old = record(4, Keys::new());
+    assert_eq!(sync.entry(&id(1), old, 31), Err(5));
+}
+
+/// Whoever reads along can answer in the place of the servers.
+#[test]
+fn an_answer_alone_is_not_believed() {
+    let mut sync = KeySync::default();
+    sync.files_changed(&id(1), keys(KeyState::Accepted, "a"));
+    sync.all_told(Joins::Again);
+    assert_eq!(sync.put_ended(&id(1), Put::Done(1 << 60)), []);
+    assert!(sync.base.is_empty() && sync.retry().is_empty());
+    // The watch does not tell it: it is written again.
+    assert!(matches!(&sync.retry()[..], [Act::Put { revision: 0, .. }]));
 }
 
 #[test]
@@ -419,6 +463,22 @@ impl Master {
     }
 }
 
+/// The servers have what they had, but their numbers begin anew, as after a restore.
+fn restore(masters: &mut [Master], bucket: &mut Bucket) {
+    bucket.revision = 0;
+    for (revision, _) in bucket.values.values_mut() {
+        bucket.revision += 1;
+        *revision = bucket.revision;
+    }
+    bucket.replaced.clear();
+    for master in masters {
+        master.is_up = false;
+        master.watch.clear();
+        master.answers.clear();
+        master.sync.down();
+    }
+}
+
 /// All that the bucket had is lost; the number of the master that fills it again.
 fn lose_data(masters: &mut [Master], bucket: &mut Bucket) -> usize {
     *bucket = Bucket {
@@ -453,12 +513,16 @@ fn play(seed: u64) {
     let has_strangers = seed.is_multiple_of(2);
     // The data of the servers are lost once; this master fills the bucket, and the others wait for it.
     let lost_at = Some(random.below(steps)).filter(|_| seed % 5 == 1);
+    let restored_at = Some(random.below(steps)).filter(|_| seed % 5 == 2);
     let mut filling = None;
     for step in 0..steps + 600 {
         let quiet = step >= steps;
         bucket.step = step;
         if lost_at == Some(step) && masters.iter().all(|master| master.was_up) {
             filling = Some(lose_data(&mut masters, &mut bucket));
+        }
+        if restored_at == Some(step) {
+            restore(&mut masters, &mut bucket);
         }
         if filling.is_some_and(|n: usize| masters[n].is_up && masters[n].sync.is_settled()) {
             filling = None;

@@ -13,14 +13,15 @@ use halite_render::pillar::PillarCompiler;
 use halite_store::Stores;
 use halite_store::files::FileServer;
 use halite_store::keys::{KeyState, Version};
+use halite_store::tokens::TokenDigest;
 use halite_sys::exit::ExitError;
 use halite_sys::scoreboard::Scoreboard;
 use halite_sys::shared::SharedSecret;
 use halite_sys::slots::Slot;
 use halite_sys::time::unix_now;
 use halite_transport::sockets::{self, Push, PushOptions};
-use halite_wire::Transport;
 use halite_wire::ids::{Jid, JidClock, MinionId};
+use halite_wire::{Map, Transport, Value};
 use std::collections::{BTreeSet, HashMap};
 use std::process::Child;
 use std::rc::Rc;
@@ -247,6 +248,20 @@ impl Context {
         }
     }
 
+    /// See [`Access::mk_token`]; the other masters of the cluster are told.
+    pub fn mk_token(&mut self, load: &Map, peer: &str) -> Value {
+        let answer = self.access.mk_token(load, peer);
+        let token = answer.as_map().and_then(|answer| answer.str("token"));
+        if let (Some(cluster), Some(token)) = (&self.cluster, token) {
+            let digest = TokenDigest::of(token);
+            let parts = ["".as_bytes(), b"token", digest.as_str().as_bytes()];
+            if let Err(e) = cluster.send(&parts) {
+                log::error!("a token does not reach the other masters of the cluster: {e}");
+            }
+        }
+        answer
+    }
+
     /// Whether answers to returns of these jobs wait until the servers of the cluster have them.
     pub fn waits_for_cluster(&mut self, stored: &BTreeSet<Jid>) -> bool {
         let Some(waiting) = self.waiting.as_mut().filter(|_| !stored.is_empty()) else {
@@ -297,7 +312,7 @@ impl Context {
     }
 
     /// The counters for the scoreboard.
-    pub fn counters(&self) -> halite_wire::Map {
+    pub fn counters(&self) -> Map {
         let mut counters = self.stats.to_map();
         counters.set("unfired", self.bus.lost());
         counters

@@ -3,12 +3,13 @@
 //! not give anyone a usable token.
 
 use super::found;
-use crate::tokens::{Token, TokenStore, is_token};
+use crate::tokens::{Token, TokenDigest, TokenStore};
 use halite_crypto::{HashType, fill_random};
+use halite_sys::daemon::{make_dir, write_new};
 use halite_sys::safe_open::open_no_follow;
 use halite_wire::msgpack::{self, Profile};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Random bytes that a token is made from.
@@ -32,8 +33,14 @@ impl LocalTokens {
         }
     }
 
-    fn path(&self, token: &str) -> PathBuf {
-        self.dir.join(HashType::Sha256.hex(token.as_bytes()))
+    fn path(&self, digest: &TokenDigest) -> PathBuf {
+        self.dir.join(digest.as_str())
+    }
+
+    fn write(&self, digest: &TokenDigest, token: &Token) -> io::Result<()> {
+        make_dir(&self.dir, 0o700)?;
+        let packed = msgpack::encode_map(&token.to_map(), Profile::Wire);
+        write_new(&self.path(digest), &packed, 0o600)
     }
 
     fn load(&self, path: &Path, now: f64) -> io::Result<Option<Token>> {
@@ -55,33 +62,31 @@ impl LocalTokens {
 
 impl TokenStore for LocalTokens {
     fn create(&self, token: &Token) -> io::Result<String> {
-        halite_sys::daemon::make_dir(&self.dir, 0o700)?;
         let mut random = [0; RANDOM_BYTES];
         fill_random(&mut random);
         let text = self.hash.hex(&random);
-        let path = self.path(&text);
-        let written = std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path)
-            .and_then(|mut file| {
-                file.write_all(&msgpack::encode_map(&token.to_map(), Profile::Wire))
-            });
-        if let Err(e) = written {
-            if e.kind() != io::ErrorKind::AlreadyExists {
-                let _ = std::fs::remove_file(&path);
-            }
-            return Err(e);
-        }
+        self.write(&TokenDigest::of(&text), token)?;
         Ok(text)
     }
 
-    fn get(&self, token: &str, now: f64) -> io::Result<Option<Token>> {
-        if !is_token(token) {
-            return Ok(None);
+    fn by_digest(&self, digest: &TokenDigest, now: f64) -> io::Result<Option<Token>> {
+        self.load(&self.path(digest), now)
+    }
+
+    fn put(&self, digest: &TokenDigest, token: &Token) -> io::Result<()> {
+        match self.write(digest, token) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => Ok(()),
+            other => other,
         }
-        self.load(&self.path(token), now)
+    }
+
+    fn digests(&self) -> io::Result<Vec<TokenDigest>> {
+        let entries = found(std::fs::read_dir(&self.dir))?.into_iter().flatten();
+        let named = |entry: io::Result<std::fs::DirEntry>| match entry {
+            Ok(entry) => entry.file_name().to_str()?.parse().ok().map(Ok),
+            Err(e) => Some(Err(e)),
+        };
+        entries.filter_map(named).collect()
     }
 
     /// A file that cannot be read is left alone.
@@ -91,7 +96,12 @@ impl TokenStore for LocalTokens {
         };
         let mut removed = 0;
         for entry in entries {
-            if matches!(self.load(&entry?.path(), now), Ok(None)) {
+            let entry = entry?;
+            // It is being written.
+            if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                continue;
+            }
+            if matches!(self.load(&entry.path(), now), Ok(None)) {
                 removed += 1;
             }
         }
@@ -132,7 +142,7 @@ mod tests {
         let text = store.create(&token(100.0)).unwrap();
         assert_eq!(text.len(), 64);
         assert_eq!(store.get(&text, 99.9).unwrap(), Some(token(100.0)));
-        let file = store.path(&text);
+        let file = store.path(&TokenDigest::of(&text));
         assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
         let kept = std::fs::read(&file).unwrap();
         let inside = kept.windows(64).any(|w| w == text.as_bytes());
@@ -149,7 +159,7 @@ mod tests {
         let text = store.create(&token(100.0)).unwrap();
         assert_eq!(text.len(), 32);
         let named = store
-            .path(&text)
+            .path(&TokenDigest::of(&text))
             .file_name()
             .unwrap()
             .to_str()
@@ -170,11 +180,13 @@ mod tests {
         let good = store.create(&token(100.0)).unwrap();
         store.create(&token(20.0)).unwrap();
         let bad = store.create(&token(100.0)).unwrap();
-        std::fs::write(store.path(&bad), b"\x81\xa6expire").unwrap();
+        std::fs::write(store.path(&TokenDigest::of(&bad)), b"\x81\xa6expire").unwrap();
         let mut endless = token(100.0);
         endless.expire = f64::NAN;
         store.create(&endless).unwrap();
+        assert_eq!(store.digests().unwrap().len(), 4);
         assert_eq!(store.expire(60.0).unwrap(), 3);
+        assert_eq!(store.digests().unwrap(), [TokenDigest::of(&good)]);
         assert!(store.get(&good, 60.0).unwrap().is_some());
     }
 }
