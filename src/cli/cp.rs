@@ -1,12 +1,13 @@
 //! `halite-cp`: copies files of this host to minions.
 
 use super::common::{Common, EXIT_USAGE, IgnoredOptions, OutputOptions, fail};
-use super::salt::run::{resolve_target, stop_on_signal};
+use super::salt::run::stop_on_signal;
 use super::salt::{output_config, start_log};
 use super::start::{self, start};
 use clap::Parser;
 use halite_client::copy::{CopyError, CopyResults, FileCopy};
 use halite_client::gather::GatherTimeouts;
+use halite_client::local::resolve_target;
 use halite_client::local::{Job, LocalClient};
 use halite_config::{MasterConfig, load_master};
 use halite_target::DEFAULT_DELIMITER;

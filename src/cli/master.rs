@@ -108,7 +108,7 @@ fn faults(config: &MasterConfig) -> Vec<String> {
 
 /// Roles that the configuration asks for, in a program that was built without them.
 fn absent_roles(config: &MasterConfig) -> Vec<String> {
-    let optional = |name: &str| name == "cluster" || name.starts_with("gateway-");
+    let optional = |name: &str| ["api", "cluster"].contains(&name) || name.starts_with("gateway-");
     let absent = TOPOLOGY.iter().filter(|role| {
         cfg!(not(feature = "gateways")) && optional(role.name) && (role.is_enabled)(config)
     });
@@ -189,7 +189,9 @@ fn run_role(config: &Arc<MasterConfig>, role: &str) -> i32 {
     let engine = halite_engine::run_role(role, config);
     let own = engine.or_else(|| halite_gateway::run_role(GATEWAYS, role, config));
     #[cfg(feature = "gateways")]
-    let own = own.or_else(|| halite_cluster::run_role(role, config));
+    let own = own
+        .or_else(|| halite_cluster::run_role(role, config))
+        .or_else(|| halite_api::run_role(role, config));
     match own.unwrap_or_else(|| halite_master::run_role(role, config, lent)) {
         Ok(()) => 0,
         Err(e) => {

@@ -2,7 +2,7 @@
 
 use super::batch::{self, BatchObserver, BatchOptions, JobSession};
 use super::gather::{GatherTimeouts, MinionOutcome};
-use super::local::{ClientError, Job, LocalClient, Published};
+use super::local::{ClientError, Credentials, Job, LocalClient, Published};
 use halite_config::MasterConfig;
 use halite_sys::signals::StopFlag;
 use halite_wire::{Map, Value};
@@ -23,6 +23,8 @@ pub struct CmdJob {
     pub failhard: bool,
     /// Whether minions that do not return count as failed; otherwise they are omitted.
     pub expect_minions: bool,
+    /// Credentials to use instead of the account's key file.
+    pub credentials: Option<Credentials>,
 }
 
 /// Returns of the job.
@@ -30,6 +32,8 @@ pub struct CmdJob {
 pub struct CmdReturns {
     /// The jid; for a batch, that of the last job.
     pub jid: String,
+    /// Ids that were asked for and have no accepted key.
+    pub missing: Vec<String>,
     /// By minion: `ret`, `out`, `retcode`, `jid`, or `failed: true`.
     pub minions: Vec<(String, Map)>,
 }
@@ -45,6 +49,9 @@ pub fn run(
 ) -> Result<CmdReturns, ClientError> {
     let jobs = halite_store::Stores::open(config).jobs;
     let mut client = LocalClient::new(config.clone());
+    if let Some(credentials) = command.credentials {
+        client.set_credentials(credentials);
+    }
     let mut events = client.listen()?;
     let mut session = JobSession {
         client: &mut client,
@@ -104,6 +111,7 @@ impl BatchObserver for Collected {
 
     fn published(&mut self, published: &Published) {
         self.returns.jid = published.jid.clone();
+        self.returns.missing.clone_from(&published.missing);
     }
 
     fn outcome(&mut self, id: &str, outcome: MinionOutcome) {

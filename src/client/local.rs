@@ -5,6 +5,7 @@ use halite_config::MasterConfig;
 use halite_ipc::Subscriber;
 use halite_sys::process::user_name;
 use halite_sys::safe_open::read_text;
+use halite_target::{expand_compound, expand_nodegroup};
 use halite_transport::requester::{Requester, RequesterOptions};
 use halite_transport::sockets::tcp_url;
 use halite_transport::tls::{ClientTls, Trust};
@@ -193,11 +194,28 @@ impl LocalClient {
 
     /// Requests a token from the master.
     pub fn make_token(&mut self, login: &Credentials) -> Result<String, ClientError> {
+        let answer = self.mk_token(login, None)?;
+        Ok(answer.str("token").unwrap_or_default().to_owned())
+    }
+
+    /// The same; the master's answer, which has the token, its user and its times. `expire`: the lifetime in seconds that is
+    /// asked for.
+    ///
+    /// # Errors
+    /// The master cannot be reached or refuses.
+    pub fn mk_token(
+        &mut self,
+        login: &Credentials,
+        expire: Option<Value>,
+    ) -> Result<Map, ClientError> {
         let mut load = halite_wire::map! {"cmd" => "mk_token"};
         login.add_to(&mut load);
-        let answer = self.request(load)?;
-        let token = answer.as_map().and_then(|map| map.str("token"));
-        token.map(str::to_owned).ok_or_else(|| {
+        if let Some(expire) = expire {
+            load.set("token_expire", expire);
+        }
+        let answer = self.request(load)?.into_map();
+        let made = answer.filter(|map| map.str("token").is_some_and(|token| !token.is_empty()));
+        made.ok_or_else(|| {
             let why = "Authentication failed: the master created no token";
             ClientError::Refused("EauthAuthenticationError".into(), why.into())
         })
@@ -372,6 +390,36 @@ pub(crate) fn parse_published(answer: &[u8]) -> Result<Published, ClientError> {
         missing: list("missing"),
         error: load.str("error").map(str::to_owned),
     })
+}
+
+/// A target given as text, and its type, as they are published. Node groups are expanded here: minions do not know them.
+///
+/// # Errors
+/// What is wrong with it, for the operator.
+pub fn resolve_target(
+    kind: &str,
+    config: &MasterConfig,
+    target: String,
+) -> Result<(Value, String), String> {
+    match kind {
+        "nodegroup" => {
+            let expanded = expand_nodegroup(&target, config).map_err(|e| e.to_string())?;
+            Ok((expanded.into(), "compound".into()))
+        }
+        "compound" => {
+            let expanded = expand_compound(&target, config).map_err(|e| e.to_string())?;
+            Ok((expanded.into(), kind.into()))
+        }
+        "list" => {
+            let ids: Vec<String> = target
+                .split(|c: char| c == ',' || c.is_whitespace())
+                .filter(|id| !id.is_empty())
+                .map(str::to_owned)
+                .collect();
+            Ok((ids.into(), kind.into()))
+        }
+        _ => Ok((target.into(), kind.into())),
+    }
 }
 
 #[cfg(test)]

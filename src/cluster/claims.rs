@@ -268,7 +268,7 @@ mod tests {
                 leader = random.below(3) as usize;
             }
             let clock = 1000 + second + skews[leader];
-            if clock % 60 == 0 {
+            if clock.is_multiple_of(60) {
                 asked.push(clock);
                 let ticket = asked.len() as u64;
                 masters[leader].ask(claim(clock, ticket, interval), now);

@@ -3,6 +3,7 @@
 //! [`load_master`] and [`load_minion`] read a configuration directory as Salt does (`salt/config/__init__.py`), into a
 //! struct with one public field per option. Unknown options end up in `extra`.
 
+mod api;
 mod carry;
 mod cluster;
 mod derived;
@@ -36,6 +37,7 @@ mod value;
 #[cfg(test)]
 mod tests;
 
+pub use api::{ApiConfig, ApiTls};
 pub use carry::{MigratedFile, migrate_file};
 pub use cluster::{Acknowledge, ClusterConfig};
 pub use doc::{default_text, option_groups, options_markdown, sample_config};

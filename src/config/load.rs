@@ -71,6 +71,8 @@ impl MasterConfig {
         c.warnings.extend(unknown);
         let unknown = c.check_cluster(&checks)?;
         c.warnings.extend(unknown);
+        let unknown = c.check_api(&checks)?;
+        c.warnings.extend(unknown);
         c.read_ports(&checks)?;
         c.check_balancers(&checks)?;
         c.warnings

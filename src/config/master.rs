@@ -257,6 +257,16 @@ options! {
         sharedsecret: String = "''";
         /// Do not let `'*'` in `external_auth` grant anything, as stock Salt does with this option.
         permissive_acl: bool = "false";
+        /// The REST service, compatible with `salt-api`: a map of `port`, `host`, `ssl_crt`, `ssl_key`, `ssl_chain`, `disable_ssl`,
+        /// `max_request_body_size`, `cors_origins`, `authorized_ips`, `api_acl`, `webhook_url` and `webhook_disable_auth`. It runs where `port` is set.
+        api: Map = "{}";
+        /// The same under Salt's name, if `api` is not set.
+        rest_cherrypy: Map = "{}";
+        /// Clients that the REST service runs commands for: `local`, `local_async`, `local_batch`, `local_subset`, `runner`,
+        /// `runner_async`, `wheel`, `wheel_async`.
+        netapi_enable_clients: Vec<String> = "[]";
+        /// Seconds for which the REST service waits for a runner.
+        rest_timeout: u64 = "300";
         /// Module that grants permissions; not supported. If it is set, external authentication is refused.
         eauth_acl_module: String = "''";
         /// Lifetime of a token in seconds.

@@ -216,6 +216,19 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         },
     },
     RoleInfo {
+        name: "api",
+        title: "SaltAPI",
+        binds: "tcp api:port",
+        connects: "ret_port, master_event_pub.ipc, master_event_pull.ipc",
+        owns: "sessions of the REST service; where `api` has a port",
+        is_enabled: |config| config.api().is_some(),
+        may: Privileges {
+            binds: MasterConfig::api_ports,
+            connects: true,
+            ..Privileges::writing(Writes::Sockets)
+        },
+    },
+    RoleInfo {
         name: "metrics",
         title: "Metrics",
         binds: "master_status.ipc, tcp metrics_address",

@@ -23,7 +23,7 @@ fn a_token_of_one_master_is_valid_at_all() {
         return;
     };
     let home = tempfile::tempdir().unwrap();
-    let token = home.path().join(".halite_token");
+    let token = home.path().join("salt_token");
     let login = [
         "-T",
         "--username=fred",

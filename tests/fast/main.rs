@@ -2,6 +2,7 @@
 
 mod access;
 mod account;
+mod api;
 mod bad_input;
 mod balancers;
 mod batch;

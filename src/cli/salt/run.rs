@@ -8,10 +8,10 @@ use crate::progress::StateProgress;
 use halite_client::batch::{self, JobSession};
 use halite_client::fleet::Fleet;
 use halite_client::gather::GatherTimeouts;
-use halite_client::local::{ClientError, Job, LocalClient, Published};
+use halite_client::local::{ClientError, Job, LocalClient, Published, resolve_target};
 use halite_config::MasterConfig;
 use halite_sys::signals::StopFlag;
-use halite_target::{Target, expand_compound, expand_nodegroup};
+use halite_target::Target;
 use halite_wire::yaml::{parse_input, yamlify_arg};
 use halite_wire::{Map, Value};
 use std::io::BufRead;
@@ -80,33 +80,6 @@ fn job(options: &SaltOptions, config: &MasterConfig) -> Result<Job, String> {
         jid: String::new(),
         kwargs: kwargs(options),
     })
-}
-
-/// Node groups are expanded here: minions do not know them.
-pub(crate) fn resolve_target(
-    kind: &str,
-    config: &MasterConfig,
-    target: String,
-) -> Result<(Value, String), String> {
-    match kind {
-        "nodegroup" => {
-            let expanded = expand_nodegroup(&target, config).map_err(|e| e.to_string())?;
-            Ok((expanded.into(), "compound".into()))
-        }
-        "compound" => {
-            let expanded = expand_compound(&target, config).map_err(|e| e.to_string())?;
-            Ok((expanded.into(), kind.into()))
-        }
-        "list" => {
-            let ids: Vec<String> = target
-                .split(|c: char| c == ',' || c.is_whitespace())
-                .filter(|id| !id.is_empty())
-                .map(str::to_owned)
-                .collect();
-            Ok((ids.into(), kind.into()))
-        }
-        _ => Ok((target.into(), kind.into())),
-    }
 }
 
 /// One function with its arguments, or several with a list each.

@@ -482,4 +482,6 @@ fn waiting(keys: &Keys) -> Keys {
 }
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;

@@ -1,0 +1,31 @@
+//! The REST service of a master, compatible with Salt's `salt-api` (rest_cherrypy).
+//!
+//! One role of the master, `api`. It has no rights of its own: every command goes to `ret_port` with the credentials that the client
+//! sent or the token of its session, and the workers decide. [`service`] answers requests, with [`body`] read from what clients
+//! send, [`answer`] written as they ask for it, [`session`]s and [`lowstate`]s between them; [`events`] follows the bus.
+
+pub mod answer;
+pub mod body;
+pub mod events;
+mod login;
+pub mod lowstate;
+mod request;
+mod role;
+pub mod service;
+pub mod session;
+mod tls;
+
+use halite_config::MasterConfig;
+use halite_master::roles::Roles;
+use halite_sys::exit::ExitError;
+use halite_sys::signals::StopFlag;
+
+/// The role's name.
+pub const API: &str = "api";
+
+/// Runs the role; `None` if it is another one.
+pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), ExitError>> {
+    let api = config.api().filter(|_| role == API)?;
+    let stop = StopFlag::install().map_err(ExitError::from);
+    Some(stop.and_then(|stop| role::run(config, &api, &Roles::inherited(), &stop)))
+}

@@ -1,0 +1,100 @@
+//! Logging in: a token of the master, and a session for it (reference `salt-api.md` 4).
+
+use crate::answer::{Answer, ApiError};
+use crate::lowstate::login;
+use crate::request::{Call, TOKEN, cookie, session_id};
+use crate::service::{Handled, Service};
+use crate::session::{LIFE, Session, permissions};
+use halite_client::local::{ClientError, LocalClient};
+use halite_wire::{Map, Value};
+use hyper::StatusCode;
+use hyper::header::SET_COOKIE;
+use std::sync::Arc;
+
+impl Service {
+    /// `POST /login`.
+    pub(super) async fn log_in(self: Arc<Self>, call: Call) -> Handled {
+        let low = login_of(&call)?;
+        let wrong = || ApiError::unauthorized("Could not authenticate using provided credentials");
+        let user = low.str("username").unwrap_or_default();
+        if !self.api.may_log_in(user, call.peer.ip()) {
+            return Err(wrong());
+        }
+        let answer = self.clone().blocking(move |s| s.token(&low)).await;
+        let answer = answer.map_err(|e| match e.status {
+            StatusCode::UNAUTHORIZED => wrong(),
+            _ => e,
+        })?;
+        let text = |name: &str| answer.str(name).unwrap_or_default().to_owned();
+        let (user, eauth) = (text("name"), text("eauth"));
+        let groups = answer
+            .get("groups")
+            .map(Value::str_list)
+            .unwrap_or_default();
+        let perms = permissions(&self.config.external_auth, &eauth, &user, &groups);
+        let number = |name: &str| match answer.get(name) {
+            Some(Value::Float(seconds)) => *seconds,
+            other => other.and_then(Value::as_int).unwrap_or(0) as f64,
+        };
+        let session = Session {
+            token: text("token"),
+            expire: number("expire"),
+            user: user.clone(),
+            perms: perms.clone(),
+        };
+        if let Some(before) = session_id(&call.headers) {
+            self.sessions.end(&before);
+        }
+        let id = self.sessions.begin(session);
+        let map = halite_wire::map! {
+            "token" => id.as_str(), "expire" => number("expire"), "start" => number("start"),
+            "user" => user, "eauth" => eauth, "perms" => perms,
+        };
+        let cookie = cookie(&id, LIFE.as_secs(), self.api.tls.is_some());
+        let answer = Answer::returning(Value::Array(vec![map.into()]));
+        Ok(answer.header(SET_COOKIE, &cookie).header(TOKEN, &id).into())
+    }
+
+    fn token(&self, low: &Map) -> Result<Map, ApiError> {
+        let login = login(low).ok_or_else(|| ApiError::unauthorized("a field is missing"))?;
+        let expire = low.get("token_expire").cloned();
+        let mut client = LocalClient::new(self.config.clone());
+        match client.mk_token(&login, expire) {
+            Ok(answer) => Ok(answer),
+            Err(ClientError::Refused(..)) => Err(ApiError::unauthorized("refused")),
+            Err(e) => {
+                log::warn!("api: {e}");
+                Err(ApiError::no_master())
+            }
+        }
+    }
+
+    /// `POST /token`.
+    pub(super) async fn make_token(self: Arc<Self>, call: Call) -> Handled {
+        let low = login_of(&call)?;
+        let user = low.str("username").unwrap_or_default().to_owned();
+        if login(&low).is_none() {
+            return Err(ApiError::bad(
+                "Require \"username\", \"password\", and \"eauth\" params",
+            ));
+        }
+        let token = self.blocking(move |service| service.token(&low)).await;
+        let token = token.map_err(|e| match e.status {
+            StatusCode::UNAUTHORIZED => ApiError::unauthorized(format!(
+                "Authentication failure of type \"eauth\" occurred for user {user}."
+            )),
+            _ => e,
+        })?;
+        Ok(Answer::new(Value::Array(vec![token.into()])).into())
+    }
+}
+
+/// The first map of a body with a login.
+fn login_of(call: &Call) -> Result<Map, ApiError> {
+    let first = match call.content()? {
+        Value::Array(all) => all.into_iter().next(),
+        other => Some(other),
+    };
+    let map = first.and_then(Value::into_map);
+    map.ok_or_else(|| ApiError::unforeseen("a login is a map"))
+}

@@ -1,0 +1,162 @@
+//! A request as handlers see it.
+
+use crate::answer::ApiError;
+use crate::body;
+use bytes::Bytes;
+use halite_wire::Value;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, StatusCode};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// The header with the id of a session.
+pub(super) const TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
+/// The cookie with it.
+const COOKIE_NAME: &str = "session_id";
+/// Most time for a body.
+const BODY: Duration = Duration::from_secs(30);
+
+/// A request, read.
+pub(super) struct Call {
+    pub method: Method,
+    pub path: String,
+    pub segments: Vec<String>,
+    pub query: Vec<(String, String)>,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    pub peer: SocketAddr,
+}
+
+impl Call {
+    /// Reads a request with a body of at most so many bytes.
+    ///
+    /// # Errors
+    /// 413 if it is larger, 408 if it takes too long, 400 if the connection ends.
+    pub async fn read(
+        request: Request<Incoming>,
+        peer: SocketAddr,
+        most: usize,
+    ) -> Result<Call, ApiError> {
+        let (head, body) = request.into_parts();
+        let path = head.uri.path().to_owned();
+        let decoded = |text: &str| {
+            let text = percent_encoding::percent_decode_str(text);
+            text.decode_utf8_lossy().into_owned()
+        };
+        let segments = path.split('/').filter(|one| !one.is_empty()).map(decoded);
+        let segments: Vec<String> = segments.collect();
+        let query = head.uri.query().unwrap_or_default();
+        let query = form_urlencoded::parse(query.as_bytes()).into_owned();
+        let body = Limited::new(body, most).collect();
+        let body = tokio::time::timeout(BODY, body).await.map_err(|_| {
+            ApiError::new(
+                StatusCode::REQUEST_TIMEOUT,
+                "The body did not arrive in time",
+            )
+        })?;
+        let body = body.map_err(|e| match e.downcast_ref::<LengthLimitError>() {
+            Some(_) => ApiError::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "The body is larger than max_request_body_size",
+            ),
+            None => ApiError::bad("The body cannot be read"),
+        })?;
+        Ok(Call {
+            method: head.method,
+            path,
+            segments,
+            query: query.collect(),
+            headers: head.headers,
+            body: body.to_bytes(),
+            peer,
+        })
+    }
+
+    /// The body, read by its type.
+    pub fn content(&self) -> Result<Value, ApiError> {
+        let media = self.headers.get(CONTENT_TYPE);
+        body::read(media.and_then(|media| media.to_str().ok()), &self.body)
+    }
+
+    /// The argument of a path: a segment, or a query parameter with this name.
+    pub fn argument(&self, name: &str, at: usize) -> Result<Option<String>, ApiError> {
+        let unknown = |(key, _): &&(String, String)| key != name && key != "timeout";
+        if self.segments.len() > at + 1 || self.query.iter().any(|one| unknown(&one)) {
+            return Err(ApiError::no_match());
+        }
+        let asked = self.query.iter().find(|(key, _)| key == name);
+        let asked = asked.map(|(_, value)| value.clone());
+        Ok(self.segments.get(at).cloned().or(asked))
+    }
+}
+
+/// The session that a request names: by the header, also if that is wrong, or by the cookie. An empty header counts as none.
+pub(super) fn session_id(headers: &HeaderMap) -> Option<String> {
+    let text = |value: &HeaderValue| value.to_str().ok().map(str::to_owned);
+    let header = headers
+        .get(TOKEN)
+        .and_then(text)
+        .filter(|id| !id.is_empty());
+    let cookies = headers.get_all(COOKIE).iter().filter_map(text);
+    header.or_else(|| {
+        let mut all = cookies.flat_map(|line| {
+            let parts = line.split(';').map(|part| part.trim().to_owned());
+            parts.collect::<Vec<_>>()
+        });
+        all.find_map(|part| {
+            let (name, value) = part.split_once('=')?;
+            (name == COOKIE_NAME).then(|| value.to_owned())
+        })
+    })
+}
+
+/// The cookie of a session.
+pub(super) fn cookie(id: &str, seconds: u64, is_secure: bool) -> String {
+    let secure = if is_secure { "; Secure" } else { "" };
+    format!("{COOKIE_NAME}={id}; Max-Age={seconds}; Path=/; HttpOnly; SameSite=Strict{secure}")
+}
+
+/// `content-type` as `Content-Type`.
+pub(super) fn title_case(name: &str) -> String {
+    let words = name.split('-').map(|word| {
+        let mut chars = word.chars();
+        let first = chars.next().map(|c| c.to_ascii_uppercase());
+        first.into_iter().chain(chars).collect::<String>()
+    });
+    words.collect::<Vec<_>>().join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(all: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in all {
+            map.append(*name, HeaderValue::from_static(value));
+        }
+        map
+    }
+
+    #[test]
+    fn the_header_wins_over_the_cookie() {
+        for (all, id) in [
+            (
+                &[("x-auth-token", "a"), ("cookie", "session_id=b")][..],
+                Some("a"),
+            ),
+            (
+                &[("x-auth-token", ""), ("cookie", "x=1; session_id=b")],
+                Some("b"),
+            ),
+            (&[("cookie", "xsession_id=b")], None),
+            (&[], None),
+        ] {
+            assert_eq!(session_id(&headers(all)).as_deref(), id);
+        }
+        assert_eq!(title_case("x-auth-token"), "X-Auth-Token");
+        assert!(cookie("a", 1, true).contains("HttpOnly; SameSite=Strict; Secure"));
+    }
+}

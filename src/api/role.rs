@@ -1,0 +1,151 @@
+//! The role `api`, named `SaltAPI` in the process list.
+//!
+//! Owns the sessions of clients. Binds the tcp port of the option `api` (or `rest_cherrypy`). Connects to `ret_port`, for every
+//! command, and to `master_event_pub.ipc`. Has no keys of the master; it reads the job cache.
+//!
+//! On failure: its successor knows no sessions, so that clients have to log in again. Jobs and runners that it has started go on.
+
+use crate::events::Bus;
+use crate::service::Service;
+use crate::tls::Certificate;
+use halite_config::{ApiConfig, MasterConfig};
+use halite_master::roles::Roles;
+use halite_master::score::Score;
+use halite_sys::exit::ExitError;
+use halite_sys::signals::StopFlag;
+use halite_wire::Map;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+/// How often to look for a stop.
+const TURN: Duration = Duration::from_millis(200);
+/// Most time for the head of a request.
+const HEAD: Duration = Duration::from_secs(10);
+/// Most connections; further ones wait in the backlog.
+const CONNECTIONS: usize = 4096;
+/// Most bytes of a head.
+const HEAD_BYTES: usize = 64 << 10;
+/// Most commands at a time: each waits in a thread.
+const COMMANDS: usize = 128;
+/// Threads that serve connections.
+const THREADS: usize = 2;
+
+/// Runs the role until it is stopped.
+///
+/// # Errors
+/// The port cannot be bound.
+pub(super) fn run(
+    config: &MasterConfig,
+    api: &ApiConfig,
+    roles: &Roles,
+    stop: &StopFlag,
+) -> Result<(), ExitError> {
+    let bus = Bus::start(config, stop)?;
+    let certificate = api.tls.as_ref().map(Certificate::load).transpose()?;
+    let certificate = certificate.map(Arc::new);
+    let service = Arc::new(Service::new(config, api, bus, stop));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .max_blocking_threads(COMMANDS)
+        .enable_all()
+        .build()
+        .map_err(ExitError::from)?;
+    let address = format!("{}:{}", api.host, api.port);
+    let served = runtime.block_on(async {
+        let listener = TcpListener::bind((api.host.as_str(), api.port)).await;
+        let listener = listener.map_err(|e| ExitError::new(1, format!("{address}: {e}")))?;
+        log::info!("api: listens on {address}");
+        roles.ready();
+        let accepting = tokio::spawn(accept(listener, service.clone(), certificate.clone()));
+        let mut score = Score::inherited(crate::API);
+        while !stop.is_set() {
+            service.sessions.expire();
+            if let Some(certificate) = &certificate {
+                certificate.refresh();
+            }
+            score.tick(|| counters(&service));
+            tokio::time::sleep(TURN).await;
+        }
+        accepting.abort();
+        Ok(())
+    });
+    // A command that still waits for its minions is not waited for.
+    runtime.shutdown_background();
+    served
+}
+
+fn counters(service: &Service) -> Map {
+    let count = |of: &std::sync::atomic::AtomicU64| of.load(Ordering::Relaxed);
+    halite_wire::map! {
+        "requests" => count(&service.counters.requests), "refused" => count(&service.counters.refused),
+        "failed" => count(&service.counters.failed), "listeners" => count(&service.counters.listeners),
+        "sessions" => service.sessions.count() as u64,
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    service: Arc<Service>,
+    certificate: Option<Arc<Certificate>>,
+) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                let service = service.clone();
+                let acceptor = certificate.as_ref().map(|one| one.acceptor());
+                tokio::spawn(async move {
+                    let _ = stream.set_nodelay(true);
+                    match acceptor {
+                        None => serve(stream, peer, service).await,
+                        Some(acceptor) => {
+                            let opened = tokio::time::timeout(HEAD, acceptor.accept(stream)).await;
+                            match opened {
+                                Ok(Ok(stream)) => serve(stream, peer, service).await,
+                                Ok(Err(e)) => log::debug!("api: TLS with {peer}: {e}"),
+                                Err(_) => log::debug!("api: TLS with {peer}: it takes too long"),
+                            }
+                        }
+                    }
+                    drop(place);
+                });
+            }
+            // No file descriptors are left.
+            Err(e) => {
+                log::warn!("api: {e}");
+                tokio::time::sleep(TURN).await;
+            }
+        }
+    }
+}
+
+async fn serve(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    peer: SocketAddr,
+    service: Arc<Service>,
+) {
+    let answer = service_fn(move |request| {
+        let service = service.clone();
+        async move { Ok::<_, std::convert::Infallible>(service.answer(request, peer).await) }
+    });
+    let ended = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), answer)
+        .await;
+    if let Err(e) = ended {
+        log::debug!("api: connection of {peer}: {e}");
+    }
+}

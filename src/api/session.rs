@@ -1,0 +1,184 @@
+//! Sessions of clients: what `POST /login` gives, in the memory of this role (reference `salt-api.md` 1, 4).
+
+use halite_crypto::random_hex;
+use halite_sys::time::unix_now_f64;
+use halite_wire::{Map, Value};
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a session lasts without requests; never longer than its token.
+pub const LIFE: Duration = Duration::from_secs(36_000);
+/// Most sessions; then the one that was silent for longest ends.
+const MOST: usize = 50_000;
+/// Bytes of an id, which has twice as many digits.
+const ID: usize = 20;
+
+/// A client that has logged in.
+#[derive(Clone)]
+pub struct Session {
+    /// Its token at the master.
+    pub token: String,
+    /// When that expires, in Unix seconds.
+    pub expire: f64,
+    /// The user.
+    pub user: String,
+    /// What they may do, as `external_auth` has it.
+    pub perms: Value,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "Session({}, ***)", self.user)
+    }
+}
+
+impl Session {
+    /// Whether its token is valid no more.
+    pub fn has_expired(&self) -> bool {
+        // NaN counts as expired.
+        let is_valid = self.expire > unix_now_f64();
+        !is_valid
+    }
+}
+
+/// All sessions.
+#[derive(Default)]
+pub struct Sessions(Mutex<HashMap<String, (Session, Instant)>>);
+
+impl Sessions {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, (Session, Instant)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new session; its id, which nobody can guess or choose.
+    pub fn begin(&self, session: Session) -> String {
+        let id = random_hex(ID);
+        let mut all = self.all();
+        if all.len() >= MOST {
+            let oldest = all.iter().min_by_key(|(_, (_, seen))| *seen);
+            if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
+                all.remove(&oldest);
+            }
+        }
+        all.insert(id.clone(), (session, Instant::now()));
+        id
+    }
+
+    /// A session that has not expired.
+    pub fn get(&self, id: &str) -> Option<Session> {
+        let mut all = self.all();
+        let (session, seen) = all.get_mut(id)?;
+        if session.has_expired() || seen.elapsed() >= LIFE {
+            all.remove(id);
+            return None;
+        }
+        *seen = Instant::now();
+        Some(session.clone())
+    }
+
+    /// Ends a session.
+    pub fn end(&self, id: &str) {
+        self.all().remove(id);
+    }
+
+    /// Forgets those that have expired.
+    pub fn expire(&self) {
+        self.all()
+            .retain(|_, (session, seen)| !session.has_expired() && seen.elapsed() < LIFE);
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.all().len()
+    }
+}
+
+/// What a login reply tells: entries of `external_auth` for the user, for everybody and for their groups. Text first, in order, then
+/// maps. An empty map if there are none, as in stock.
+pub(super) fn permissions(external: &Map, eauth: &str, user: &str, groups: &[String]) -> Value {
+    let system = external.get(eauth).and_then(Value::as_map);
+    let names = [user.to_owned(), "*".to_owned()];
+    let names = names
+        .into_iter()
+        .chain(groups.iter().map(|group| format!("{group}%")));
+    let entries = names.filter_map(|name| system?.get(name.as_str())?.as_array());
+    let (mut words, mut maps) = (Vec::new(), Vec::new());
+    for entry in entries.flatten() {
+        match entry {
+            Value::Str(word) if !words.contains(word) => words.push(word.clone()),
+            Value::Map(_) if !maps.contains(entry) => maps.push(entry.clone()),
+            _ => {}
+        }
+    }
+    if words.is_empty() && maps.is_empty() {
+        return Map::new().into();
+    }
+    words.sort();
+    maps.sort_by_cached_key(halite_wire::pyjson::dumps);
+    let words = words.into_iter().map(Value::from);
+    Value::Array(words.chain(maps).collect())
+}
+
+/// Whether a user may follow all events, which show arguments of others' jobs.
+pub(super) fn may_listen(perms: &Value) -> bool {
+    let has = |wanted: &str| perms.str_list().iter().any(|one| one == wanted);
+    has("@events") || (has(".*") && has("@runner") && has("@wheel"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permissions_are_told_in_order() {
+        let text = "file: {alice: ['.*', '@wheel', '@jobs'], 'web%': [{m1: [test.ping]}, 'a.*'], '*': ['@jobs']}";
+        let external = halite_wire::yaml::parse(text).unwrap().into_map().unwrap();
+        let of = |user: &str, groups: &[&str]| {
+            let groups: Vec<String> = groups.iter().map(|g| (*g).to_owned()).collect();
+            halite_wire::pyjson::dumps(&permissions(&external, "file", user, &groups))
+        };
+        assert_eq!(of("alice", &[]), r#"[".*", "@jobs", "@wheel"]"#);
+        assert_eq!(
+            of("bob", &["web"]),
+            r#"["@jobs", "a.*", {"m1": ["test.ping"]}]"#
+        );
+        let none = permissions(&external, "pam", "alice", &[]);
+        assert_eq!(none, Map::new().into());
+        assert!(!may_listen(&none));
+        let may = |all: &[&str]| {
+            may_listen(
+                &all.iter()
+                    .map(|w| (*w).to_owned())
+                    .collect::<Vec<_>>()
+                    .into(),
+            )
+        };
+        assert!(may(&["@events"]) && may(&[".*", "@runner", "@wheel"]));
+        assert!(!may(&[".*", "@jobs"]));
+    }
+
+    #[test]
+    fn a_session_lasts_as_long_as_its_token() {
+        let sessions = Sessions::default();
+        let session = |expire: f64| Session {
+            token: "t".into(),
+            expire,
+            user: "fred".into(),
+            perms: Value::Nil,
+        };
+        let valid = sessions.begin(session(unix_now_f64() + 60.0));
+        assert_eq!(valid.len(), 40);
+        assert_eq!(sessions.get(&valid).unwrap().user, "fred");
+        for expire in [unix_now_f64() - 1.0, f64::NAN] {
+            let expired = sessions.begin(session(expire));
+            assert!(sessions.get(&expired).is_none());
+        }
+        assert!(sessions.get("").is_none());
+        assert_eq!(sessions.count(), 1);
+        sessions.end(&valid);
+        assert!(sessions.get(&valid).is_none());
+        assert!(!format!("{:?}", session(1.0)).contains('t'.to_string().repeat(2).as_str()));
+    }
+}

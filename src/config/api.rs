@@ -1,0 +1,224 @@
+//! The option `api`, or `rest_cherrypy` as in Salt: the REST service of a master.
+
+use super::gateways::{SettingKind, check};
+use super::{ConfigError, MasterConfig, finish};
+use halite_wire::{Map, Value};
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+/// The REST service.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiConfig {
+    /// `host`: the address on which it listens.
+    pub host: String,
+    /// `port`.
+    pub port: u16,
+    /// `ssl_crt` with `ssl_chain`, and `ssl_key`; `None` with `disable_ssl`.
+    pub tls: Option<ApiTls>,
+    /// `max_request_body_size`: bytes of a request's body.
+    pub max_body: usize,
+    /// `cors_origins`: pages of these origins may use it.
+    pub origins: Vec<String>,
+    /// `authorized_ips`: only these addresses may use it; all if empty.
+    pub addresses: Vec<IpAddr>,
+    /// `api_acl:users`: where users may log in from.
+    acl: Option<Map>,
+    /// `webhook_url`, without slashes.
+    pub webhook_url: String,
+    /// `webhook_disable_auth`.
+    pub webhook_disable_auth: bool,
+}
+
+/// Files of its certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiTls {
+    /// The certificate, with those that have signed it.
+    pub certificate: PathBuf,
+    /// Further certificates that have signed it.
+    pub chain: Option<PathBuf>,
+    /// Its key.
+    pub key: PathBuf,
+}
+
+/// Most bytes of a body, if the configuration says nothing.
+const MAX_BODY: u64 = 1 << 20;
+
+const SETTINGS: &[(&str, SettingKind)] = &[
+    ("port", SettingKind::Number(1, 65_535)),
+    ("host", SettingKind::Text),
+    ("disable_ssl", SettingKind::Flag),
+    ("ssl_crt", SettingKind::Text),
+    ("ssl_key", SettingKind::Text),
+    ("ssl_chain", SettingKind::Text),
+    (
+        "max_request_body_size",
+        SettingKind::Number(1024, 128 << 20),
+    ),
+    ("cors_origins", SettingKind::List),
+    ("authorized_ips", SettingKind::List),
+    ("webhook_url", SettingKind::Text),
+    ("webhook_disable_auth", SettingKind::Flag),
+];
+
+/// Settings of stock that have no effect here.
+const WITHOUT_EFFECT: &[&str] = &[
+    "thread_pool",
+    "queue_size",
+    "socket_queue_size",
+    "collect_stats",
+    "stats_disable_auth",
+    "debug",
+    "log_access_file",
+    "log_error_file",
+    "expire_responses",
+    "enable_sessions",
+    "app",
+    "app_path",
+    "static",
+    "static_path",
+    "favicon",
+    "root_prefix",
+];
+
+impl ApiConfig {
+    /// Whether `api_acl` lets this user log in from this address. The user's own entry counts before that of all.
+    pub fn may_log_in(&self, user: &str, from: IpAddr) -> bool {
+        let Some(users) = &self.acl else {
+            return true;
+        };
+        let entry = users.get(user).or_else(|| users.get("*"));
+        let Some(entry) = entry else { return false };
+        let all = match entry {
+            Value::Str(one) => vec![one.clone()],
+            other => other.str_list(),
+        };
+        all.iter()
+            .any(|one| one == "*" || one.parse() == Ok(from.to_canonical()))
+    }
+}
+
+impl MasterConfig {
+    fn api_map(&self) -> (&'static str, &Map) {
+        match self.api.is_empty() {
+            true => ("rest_cherrypy", &self.rest_cherrypy),
+            false => ("api", &self.api),
+        }
+    }
+
+    /// The REST service, if there is a `port`.
+    pub fn api(&self) -> Option<ApiConfig> {
+        let (_, map) = self.api_map();
+        let port = u16::try_from(map.int("port")?).ok()?;
+        let text = |name: &str| map.str(name).filter(|text| !text.is_empty());
+        let flag = |name: &str| map.get(name).is_some_and(Value::truthy);
+        let list = |name: &str| match map.get(name) {
+            Some(Value::Str(one)) => vec![one.clone()],
+            other => other.map(Value::str_list).unwrap_or_default(),
+        };
+        let files = || {
+            Some(ApiTls {
+                certificate: text("ssl_crt")?.into(),
+                chain: text("ssl_chain").map(PathBuf::from),
+                key: text("ssl_key")?.into(),
+            })
+        };
+        let addresses = list("authorized_ips").into_iter();
+        let max_body = map
+            .int("max_request_body_size")
+            .and_then(|n| usize::try_from(n).ok());
+        let acl = map.get("api_acl").and_then(Value::as_map);
+        Some(ApiConfig {
+            host: text("host").unwrap_or("0.0.0.0").to_owned(),
+            port,
+            tls: files().filter(|_| !flag("disable_ssl")),
+            max_body: max_body.unwrap_or(MAX_BODY as usize),
+            origins: list("cors_origins"),
+            addresses: addresses.filter_map(|one| one.parse().ok()).collect(),
+            acl: acl.map(|acl| {
+                let users = acl.get("users").and_then(Value::as_map);
+                users.cloned().unwrap_or_default()
+            }),
+            webhook_url: text("webhook_url")
+                .unwrap_or("hook")
+                .trim_matches('/')
+                .to_owned(),
+            webhook_disable_auth: flag("webhook_disable_auth"),
+        })
+    }
+
+    /// Its port.
+    pub fn api_ports(&self) -> Vec<u16> {
+        self.api().map(|api| api.port).into_iter().collect()
+    }
+
+    /// Checks the settings; returns a warning for each that is unknown or has no effect.
+    pub(super) fn check_api(&self, checks: &finish::Checks) -> Result<Vec<String>, ConfigError> {
+        let (path, map) = self.api_map();
+        let mut known = Map::new();
+        let mut warnings = Vec::new();
+        for (name, value) in map.iter() {
+            match name.as_str() {
+                Some(one) if WITHOUT_EFFECT.contains(&one) => {
+                    warnings.push(format!("{path}:{one} has no effect"));
+                }
+                Some("api_acl") if value.as_map().is_some() => {}
+                Some(one) => known.set(one, value.clone()),
+                None => {}
+            }
+        }
+        warnings.extend(check(path, &known, SETTINGS, checks)?);
+        let Some(api) = self.api() else {
+            return Ok(warnings);
+        };
+        let bad = |name: &str, expected: &str| {
+            let found = map.get(name).cloned().unwrap_or_default();
+            Err(checks.bad(&format!("{path}:{name}"), &found, expected))
+        };
+        let has_tls = api.tls.is_some() || map.get("disable_ssl").is_some_and(Value::truthy);
+        if !has_tls {
+            return bad(
+                "ssl_crt",
+                "the path of a certificate, with that of its key in ssl_key; `disable_ssl: true` goes without, for tests and behind a proxy",
+            );
+        }
+        let given = map.get("authorized_ips").map(|list| match list {
+            Value::Str(_) => 1,
+            other => other.str_list().len(),
+        });
+        if given.unwrap_or(0) != api.addresses.len() {
+            return bad("authorized_ips", "IP addresses");
+        }
+        if api.webhook_url.is_empty() || api.webhook_url.contains('/') {
+            return bad("webhook_url", "one name, such as /hook");
+        }
+        Ok(warnings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_log_in_where_they_may() {
+        let text = "rest_cherrypy: {port: 8000, disable_ssl: true, api_acl: {users: {'*': [10.0.0.1], bob: ['*'], eve: []}}}";
+        let map = halite_wire::yaml::parse(text).unwrap().into_map().unwrap();
+        let api = MasterConfig::from_map(map, std::path::Path::new("/etc/halite"))
+            .unwrap()
+            .api()
+            .unwrap();
+        for (user, from, may) in [
+            ("alice", "10.0.0.1", true),
+            ("alice", "10.0.0.2", false),
+            ("bob", "10.0.0.2", true),
+            ("eve", "10.0.0.1", false),
+            ("alice", "::ffff:10.0.0.1", true),
+        ] {
+            assert_eq!(
+                api.may_log_in(user, from.parse().unwrap()),
+                may,
+                "{user} {from}"
+            );
+        }
+    }
+}
