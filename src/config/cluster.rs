@@ -201,7 +201,18 @@ impl MasterConfig {
             let what = "at least 1 with 'acknowledge: quorum'";
             return Err(checks.bad("cluster:patience", &0.into(), what));
         }
-        check("cluster", &self.cluster, SETTINGS, checks)
+        let mut warnings = check("cluster", &self.cluster, SETTINGS, checks)?;
+        if !cluster.peers.is_empty() {
+            if cluster.others(&self.id).is_empty() {
+                warnings.push("cluster_peers names no other master".to_owned());
+            } else if !cluster.peers.contains(&self.id) {
+                warnings.push(format!(
+                    "cluster_peers does not name this master, {}: it has the ids of all masters, the same at each",
+                    self.id
+                ));
+            }
+        }
+        Ok(warnings)
     }
 }
 

@@ -1,6 +1,8 @@
 //! In a cluster: what is due is asked for at the role `cluster`, and runs if that has claimed it for this master.
 //!
-//! Masters that do not lead hold what is due for a minute: one that leads next runs what the one before did not begin.
+//! Masters that do not lead hold what is due for a minute: one that leads next runs what the one before did not begin. Of a job with
+//! an interval, only the last run is held; it counts for the time at which it begins then, so that the interval passes before the
+//! next one.
 
 use halite_config::MasterConfig;
 use halite_master::score;
@@ -18,6 +20,8 @@ const HELD: u64 = 60;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most questions at a time: fewer than the answers that the role `cluster` shows.
 const MOST: usize = 30;
+/// Seconds after which a run with an interval is late.
+const LATE: u64 = 2;
 /// Most runs that are held.
 const MOST_HELD: usize = 10_000;
 
@@ -57,16 +61,7 @@ impl Claims {
 
     /// Adds what is due; returns what may begin, at `now` in Unix seconds.
     pub fn next(&mut self, due: impl Iterator<Item = Run>, now: u64) -> Vec<Spec> {
-        self.waiting.extend(due.map(|run| Waiting {
-            at: unix(run.at).unwrap_or(now),
-            interval: match run.spec.trigger {
-                Trigger::Every(seconds) if run.is_interval => u64::try_from(seconds).unwrap_or(0),
-                _ => 0,
-            },
-            spec: run.spec,
-            ticket: rand::random(),
-            asked: None,
-        }));
+        due.for_each(|run| hold(&mut self.waiting, run, now));
         let too_many = self.waiting.len().saturating_sub(MOST_HELD);
         self.waiting.drain(..too_many);
         let mut granted = Vec::new();
@@ -89,15 +84,19 @@ impl Claims {
             false
         });
         if score::cluster(board, now).is_leader {
-            self.ask();
+            self.ask(now);
         }
         granted
     }
 
-    fn ask(&mut self) {
+    fn ask(&mut self, now: u64) {
         for one in self.waiting.iter_mut().take(MOST) {
             if one.asked.is_some_and(|at| at.elapsed() < PATIENCE) {
                 continue;
+            }
+            let is_late = now.saturating_sub(one.at) > LATE;
+            if one.asked.is_none() && one.interval > 0 && is_late {
+                one.at = now;
             }
             let numbers = [one.ticket, one.at, one.interval].map(u64::to_be_bytes);
             let [ticket, at, interval] = &numbers;
@@ -117,8 +116,61 @@ impl Claims {
     }
 }
 
+/// Adds a run; of those of an interval, only the last one is held.
+fn hold(waiting: &mut Vec<Waiting>, run: Run, now: u64) {
+    let interval = match run.spec.trigger {
+        Trigger::Every(seconds) if run.is_interval => u64::try_from(seconds).unwrap_or(0),
+        _ => 0,
+    };
+    if interval > 0 {
+        let is_earlier = |one: &Waiting| {
+            one.interval > 0 && one.asked.is_none() && one.spec.name == run.spec.name
+        };
+        waiting.retain(|one| !is_earlier(one));
+    }
+    waiting.push(Waiting {
+        at: unix(run.at).unwrap_or(now),
+        interval,
+        spec: run.spec,
+        ticket: rand::random(),
+        asked: None,
+    });
+}
+
 /// Unix seconds of a local time; of one that is there twice when clocks go back, the first.
 fn unix(at: DateTime) -> Option<u64> {
     let zoned = at.to_zoned(TimeZone::system()).ok()?;
     u64::try_from(zoned.timestamp().as_second()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halite_schedule::Schedule;
+    use jiff::ToSpan;
+
+    #[test]
+    fn of_an_interval_one_run_is_held() {
+        let text = "a: {function: f, seconds: 10}\nb: {function: f, cron: '* * * * *'}";
+        let option = halite_wire::yaml::parse(text).unwrap().into_map().unwrap();
+        let (mut schedule, _) = Schedule::new(&option);
+        let start = jiff::civil::date(2026, 11, 27).at(12, 0, 5, 0);
+        let mut waiting = Vec::new();
+        for second in 0..150 {
+            let now = start.saturating_add(second.seconds());
+            for run in schedule.runs(now) {
+                hold(&mut waiting, run, 0);
+            }
+        }
+        let of = |name: &str| -> Vec<u64> {
+            let found = waiting.iter().filter(|one| one.spec.name == name);
+            found.map(|one| one.at).collect()
+        };
+        assert_eq!((of("a").len(), of("b").len()), (1, 2));
+        assert_eq!(
+            of("a")[0],
+            unix(start.saturating_add(140.seconds())).unwrap()
+        );
+        assert_eq!(of("b")[1] - of("b")[0], 60);
+    }
 }

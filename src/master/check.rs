@@ -98,6 +98,12 @@ pub fn faults(config: &MasterConfig) -> Vec<String> {
             out.push(text);
         }
     };
+    if let Some(dir) = config.cluster_dir_of_key() {
+        check(
+            !dir.exists() || dir.is_dir(),
+            format!("cluster_pki_dir: {} is not a directory", dir.display()),
+        );
+    }
     check(
         config
             .publish_signing_algorithm

@@ -42,7 +42,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     roles.ready();
     publish_counters(server.handle());
     server.run(Some(stop.descriptor()?.as_fd()))?;
-    log::info!("event bus: {:?}", server.counters());
+    log::debug!("event bus: {:?}", server.counters());
     Ok(())
 }
 

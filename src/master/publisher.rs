@@ -286,7 +286,7 @@ impl Ports {
     fn finish(&mut self) -> std::io::Result<()> {
         for (at, port) in &mut self.all {
             port.finish(LINGER)?;
-            log::info!("publisher, {}: {:?}", at.transport, port.counters());
+            log::debug!("publisher, {}: {:?}", at.transport, port.counters());
         }
         Ok(())
     }

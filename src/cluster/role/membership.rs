@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// How long another entry that says what the bucket is may take to be heard of.
 const SETTLE: Duration = Duration::from_secs(2);
 
+/// How long another master may take to tell all its keys before the log says what to do.
+const FILLING: Duration = Duration::from_secs(60);
+
 /// Silence after which the servers are taken to have no majority. The leader's entry is written every 2 seconds; after the end of
 /// a leader it takes 6 until another one writes it.
 const SILENCE: Duration = Duration::from_secs(15);
@@ -165,11 +168,8 @@ impl Cluster<'_> {
             _ if is_member => {}
             // Minions that are not there yet would lose their keys.
             Some(id) => {
-                log::warn!(
-                    "cluster: {id} has not told all its keys yet; this master waits for it. If it is gone for good, take it from \
-                     cluster_peers, and remove all streams of {} from NATS",
-                    self.id
-                );
+                log::info!("cluster: waits until {id} has told all its keys");
+                self.filler = Some((id.to_owned(), Instant::now()));
                 return Ok(());
             }
             None => {}
@@ -208,6 +208,13 @@ impl Cluster<'_> {
             && self.membership == Membership::Unknown
             && !self.refill.is_waiting()
             && self.early.iter().all(|entry| entry.name != META);
+        if let Some((id, _)) = self.filler.take_if(|(_, since)| since.elapsed() >= FILLING) {
+            log::warn!(
+                "cluster: {id} has still not told all its keys; this master waits for it. If it is gone for good, take it from \
+                 cluster_peers, and remove all streams of {} from NATS",
+                self.id
+            );
+        }
         match is_lost {
             true => self.join(),
             false => Ok(()),
@@ -252,6 +259,7 @@ impl Cluster<'_> {
             self.memory.write(&self.memory_file)?;
         }
         self.membership = Membership::Member;
+        self.filler = None;
         self.refill.end();
         let mut names = self.early.iter().map(|entry| entry.name.as_str());
         let has_publication = names.any(|name| name == PUBLICATION);

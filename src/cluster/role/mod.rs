@@ -164,6 +164,8 @@ struct Cluster<'a> {
     is_rotation_asked: bool,
     is_rotation_wanted: bool,
     refill: refill::Refill,
+    /// The master that is to tell its keys first, and since when that is known.
+    filler: Option<(String, Instant)>,
     /// When this master made the bucket its own, until that is settled.
     founded: Option<Instant>,
     /// When it was last written that all that this master has is there.
@@ -228,6 +230,7 @@ impl<'a> Cluster<'a> {
             connected: presence::Connected::new(&config.id),
             seen: None,
             refill,
+            filler: None,
             origin,
             leases: leading::Leases::new(config),
             claims: Claims::new(&config.schedule),
@@ -464,6 +467,7 @@ impl<'a> Cluster<'a> {
         self.pair = 0;
         (self.founded, self.filled) = (None, None);
         self.refill.end();
+        self.filler = None;
         self.replacing = None;
         if let Some((_, revision)) = &mut self.publication {
             // Of what is told again, numbers decide.

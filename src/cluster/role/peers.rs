@@ -142,6 +142,8 @@ impl Cluster<'_> {
         let state = match self.membership {
             Membership::Member => None,
             Membership::Refused => Some("apart"),
+            // For the others of `cluster_peers`, to fill the bucket.
+            Membership::Unknown if self.refill.is_waiting() => Some("waiting"),
             Membership::Unknown | Membership::Founding => Some("connecting"),
         };
         let own = self.standing(false).record(&self.config.id, state, 0, 0);

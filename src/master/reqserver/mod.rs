@@ -102,7 +102,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         server.turn(draining.is_none())?;
     }
     server.answer_held(Instant::now() + DRAIN + server.patience);
-    log::info!("request server: {:?}", server.dispatcher.counters);
+    log::debug!("request server: {:?}", server.dispatcher.counters);
     Ok(())
 }
 
