@@ -140,7 +140,7 @@ mod tests {
         let found = report(
             Role::Master,
             "user: root\nworker_thread: 9\nmax_minions: 5\nengines:\n  - slack: {}\ntransport: zeromq\n\
-             con_cache: true\nmy_thing: 1\nredis.host: h\nrest_cherrypy: {port: 1}\n",
+             con_cache: true\nmy_thing: 1\nredis.host: h\nrest_tornado: {port: 1}\n",
         );
         let expected = [
             ("user", 1, Verdict::Supported),
@@ -151,7 +151,7 @@ mod tests {
             ("con_cache", 7, Verdict::Ignored),
             ("my_thing", 8, Verdict::Unknown),
             ("redis.host", 9, Verdict::Supported),
-            ("rest_cherrypy", 10, Verdict::NeedsAction),
+            ("rest_tornado", 10, Verdict::NeedsAction),
         ];
         assert_eq!(found, expected.map(|(n, l, v)| (n.to_owned(), l, v)));
         let minion = report(Role::Minion, "master: m\nmultiprocessing: false\n");

@@ -482,6 +482,4 @@ fn waiting(keys: &Keys) -> Keys {
 }
 
 #[cfg(test)]
-mod simulation;
-#[cfg(test)]
 mod tests;

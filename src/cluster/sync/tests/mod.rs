@@ -1,12 +1,14 @@
-//! Single steps.
+//! Single steps; [`simulation`] plays random schedules.
+
+mod simulation;
 
 use super::*;
 
-pub(super) fn id(n: usize) -> MinionId {
+fn id(n: usize) -> MinionId {
     format!("m{n}").parse().unwrap()
 }
 
-pub(super) fn keys(state: KeyState, text: &str) -> Keys {
+fn keys(state: KeyState, text: &str) -> Keys {
     [(state, text.to_owned())].into()
 }
 

@@ -1,6 +1,5 @@
 //! Random schedules of several masters over a model of the bucket.
 
-use super::tests::{id, keys};
 use super::*;
 use crate::random::Random;
 use std::collections::VecDeque;
