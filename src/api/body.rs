@@ -30,7 +30,7 @@ pub fn read(media: Option<&str>, body: &[u8]) -> Result<Value, ApiError> {
         }
         // Web browsers send a string like this.
         Some("text/plain") => Ok(json::parse(body).map_or_else(|_| text().into(), distinct)),
-        Some("application/x-www-form-urlencoded") => Ok(form(body).into()),
+        Some("application/x-www-form-urlencoded") => form(body).map(Value::Map),
         _ => Err(ApiError::new(
             StatusCode::NOT_ACCEPTABLE,
             "Content type not supported",
@@ -62,37 +62,58 @@ fn distinct(value: Value) -> Value {
     }
 }
 
+/// Most fields of a form, and of a lowstate.
+pub const MOST_FIELDS: usize = 1000;
+
 /// A form: repeated names become lists, empty values are dropped. `kwarg` is YAML, each `arg` as on the command line.
-fn form(body: &[u8]) -> Map {
-    let mut map = Map::new();
-    for (name, value) in form_urlencoded::parse(body) {
+fn form(body: &[u8]) -> Result<Map, ApiError> {
+    // One budget for all: each could be small and mean much.
+    let mut budget = Budget::of(body.len());
+    let mut fields: Vec<(Value, Vec<Value>)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for (n, (name, value)) in form_urlencoded::parse(body).enumerate() {
+        if n >= MOST_FIELDS {
+            return Err(ApiError::bad("The form has too many fields"));
+        }
         if value.is_empty() {
             continue;
         }
         let value = match &*name {
-            "arg" => argument(&value),
-            "kwarg" => yaml::parse_within(&value, &mut Budget::of(value.len()))
-                .unwrap_or_else(|_| (&*value).into()),
+            "arg" => argument(&value, &mut budget),
+            "kwarg" => yaml_or_text(&value, &mut budget),
             _ => (&*value).into(),
         };
-        match map.get_mut(&name) {
-            Some(Value::Array(all)) => all.push(value),
-            Some(one) => {
-                let first = std::mem::take(one);
-                *one = Value::Array(vec![first, value]);
+        match places.get(&*name) {
+            Some(place) => fields[*place].1.push(value),
+            None => {
+                places.insert(name.to_string(), fields.len());
+                fields.push(((&*name).into(), vec![value]));
             }
-            None if name == "arg" => map.set("arg", Value::Array(vec![value])),
-            None => map.set(&*name, value),
         }
     }
-    map
+    let one = |(name, mut all): (Value, Vec<Value>)| {
+        let is_list = all.len() > 1 || name.is_str("arg");
+        let value = if is_list { None } else { all.pop() };
+        (name, value.unwrap_or(Value::Array(all)))
+    };
+    Ok(Map(fields.into_iter().map(one).collect()))
+}
+
+fn yaml_or_text(text: &str, budget: &mut Budget) -> Value {
+    yaml::parse_within(text, budget).unwrap_or_else(|_| text.into())
 }
 
 /// `a=1` stays text, and becomes a keyword at the minion.
-fn argument(text: &str) -> Value {
+fn argument(text: &str, budget: &mut Budget) -> Value {
+    // What is not plain costs as much as it means.
+    let is_plain = !text.contains(['[', '{', '&', '*']);
     match yaml::parse_kwarg(text) {
         Some(_) => text.into(),
-        None => yaml::yamlify_arg(text),
+        None if is_plain => yaml::yamlify_arg(text),
+        None => match yaml::parse_within(text, budget) {
+            Ok(value @ (Value::Array(_) | Value::Map(_))) => value,
+            _ => text.into(),
+        },
     }
 }
 
@@ -102,6 +123,9 @@ fn argument(text: &str) -> Value {
 /// 400 if it is neither a list nor a map, or empty.
 pub fn lowstates(body: Value) -> Result<Vec<Value>, ApiError> {
     match body {
+        Value::Array(all) if all.len() > MOST_FIELDS => {
+            Err(ApiError::bad("There are too many lowstates"))
+        }
         Value::Array(all) => Ok(all),
         Value::Map(map) if !map.is_empty() => Ok(vec![map.into()]),
         _ => Err(ApiError::bad("Lowstates must be a list")),
@@ -156,6 +180,20 @@ mod tests {
         assert_eq!(single.get("arg"), Some(&Value::Array(vec![list])));
         let words = Value::Array(vec!["a b".into(), "c".into()]);
         assert_eq!(single.get("y"), Some(&words));
+    }
+
+    #[test]
+    fn forms_are_limited() {
+        let many: String = (0..2000).map(|n| format!("a{n}=1&")).collect();
+        assert!(read(Some(FORM), many.as_bytes()).is_err());
+        // Each means 10 000 values, all together more than one body may.
+        let bomb = "kwarg=%26a+[0,0,0,0,0,0,0,0,0,0]&".to_owned()
+            + &"kwarg=[%26a+[0,0,0,0,0,0,0,0,0,0],%26b+[*a,*a,*a,*a,*a,*a,*a,*a,*a,*a],%26c+[*b,*b,*b,*b,*b,*b,*b,*b,*b,*b],*c,*c,*c]&"
+                .repeat(900);
+        let read = read(Some(FORM), bomb.as_bytes()).unwrap();
+        let all = read.as_map().and_then(|map| map.get("kwarg")?.as_array());
+        let texts = all.unwrap().iter().filter(|one| one.as_str().is_some());
+        assert!(texts.count() > 700, "they stay text");
     }
 
     #[test]

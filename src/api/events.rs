@@ -10,7 +10,9 @@ use halite_wire::{Value, msgpack};
 use tokio::sync::broadcast;
 
 /// Events that wait for a listener; one that is slower than that misses the oldest ones.
-const WAITING: usize = 8192;
+const WAITING: usize = 1024;
+/// Largest event, in bytes: what waits is in memory.
+const LARGEST: usize = 256 << 10;
 
 /// What listeners get.
 #[derive(Clone)]
@@ -28,6 +30,9 @@ impl Bus {
         let read = move || {
             let mut missed = || {};
             listen(path, &stop, &mut missed, &mut |event| {
+                if event.payload.len() > LARGEST {
+                    return;
+                }
                 // Nobody pays for what nobody hears.
                 if told.0.receiver_count() > 0 {
                     // An error: they have gone meanwhile.

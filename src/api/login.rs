@@ -4,8 +4,9 @@ use crate::answer::{Answer, ApiError};
 use crate::lowstate::login;
 use crate::request::{Call, TOKEN, cookie, session_id};
 use crate::service::{Handled, Service};
-use crate::session::{LIFE, Session, permissions};
+use crate::session::{LIFE, Session, may_listen, permissions};
 use halite_client::local::{ClientError, LocalClient};
+use halite_master::access::roles::external;
 use halite_wire::{Map, Value};
 use hyper::StatusCode;
 use hyper::header::SET_COOKIE;
@@ -14,10 +15,11 @@ use std::sync::Arc;
 impl Service {
     /// `POST /login`.
     pub(super) async fn log_in(self: Arc<Self>, call: Call) -> Handled {
-        let low = login_of(&call)?;
+        let (headers, from) = (call.headers.clone(), call.peer.ip());
+        let low = self.clone().blocking(move |_| login_of(&call)).await?;
         let wrong = || ApiError::unauthorized("Could not authenticate using provided credentials");
         let user = low.str("username").unwrap_or_default();
-        if !self.api.may_log_in(user, call.peer.ip()) {
+        if !self.api.may_log_in(user, from) {
             return Err(wrong());
         }
         let answer = self.clone().blocking(move |s| s.token(&low)).await;
@@ -32,6 +34,10 @@ impl Service {
             .map(Value::str_list)
             .unwrap_or_default();
         let perms = permissions(&self.config.external_auth, &eauth, &user, &groups);
+        // What counts is what the master grants: `*` is for those that have no entry of their own.
+        let system = self.config.external_auth.get(eauth.as_str());
+        let system = system.and_then(Value::as_map).cloned().unwrap_or_default();
+        let granted = external(&system, &user, &groups, self.config.permissive_acl);
         let number = |name: &str| match answer.get(name) {
             Some(Value::Float(seconds)) => *seconds,
             other => other.and_then(Value::as_int).unwrap_or(0) as f64,
@@ -40,9 +46,9 @@ impl Service {
             token: text("token"),
             expire: number("expire"),
             user: user.clone(),
-            perms: perms.clone(),
+            may_listen: may_listen(&granted.to_value()),
         };
-        if let Some(before) = session_id(&call.headers) {
+        if let Some(before) = session_id(&headers) {
             self.sessions.end(&before);
         }
         let id = self.sessions.begin(session);
@@ -71,7 +77,7 @@ impl Service {
 
     /// `POST /token`.
     pub(super) async fn make_token(self: Arc<Self>, call: Call) -> Handled {
-        let low = login_of(&call)?;
+        let low = self.clone().blocking(move |_| login_of(&call)).await?;
         let user = low.str("username").unwrap_or_default().to_owned();
         if login(&low).is_none() {
             return Err(ApiError::bad(

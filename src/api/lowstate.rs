@@ -1,6 +1,8 @@
 //! One command of a client (reference `salt-api.md` 5).
 
 use crate::answer::ApiError;
+use crate::body::MOST_FIELDS;
+use halite_client::batch::is_size;
 use halite_client::command::{self, CmdJob, CmdReturns};
 use halite_client::local::{ClientError, Credentials, Job, LocalClient, resolve_target};
 use halite_config::MasterConfig;
@@ -59,6 +61,8 @@ const OWN: &[&str] = &[
     "key",
     "print_event",
 ];
+/// Longest wait for a runner, in seconds.
+const LONGEST: u64 = 86_400;
 /// Fields of a lowstate that go to the master with a job.
 const OF_JOBS: &[&str] = &[
     "metadata",
@@ -171,6 +175,9 @@ impl Runner<'_> {
             return Err(ApiError::unforeseen("a lowstate is not a map"));
         };
         let client = client_of(low, enabled)?;
+        if low.len() > MOST_FIELDS || kwarg_of(low).is_some_and(|map| map.len() > MOST_FIELDS) {
+            return Err(ApiError::bad("A lowstate has too many fields"));
+        }
         let credentials = match token {
             Some(token) => Credentials::Token(token.to_owned()),
             None => credentials(low)?,
@@ -223,7 +230,7 @@ impl Runner<'_> {
     ) -> Result<CmdReturns, ApiError> {
         let mut command = CmdJob {
             job: job_of(low, self.config)?,
-            timeout: low.int("timeout").and_then(|n| u64::try_from(n).ok()),
+            timeout: number(low, "timeout").map(|n| n.min(self.config.rest_timeout)),
             expect_minions: true,
             credentials: Some(credentials),
             ..CmdJob::default()
@@ -240,8 +247,10 @@ impl Runner<'_> {
     ) -> Result<Value, ApiError> {
         let returns = self.command(low, credentials, |command| {
             if client == Client::LocalSubset {
-                let count = low.int("subset").or_else(|| low.int("sub"));
+                let count = number(low, "subset").or_else(|| number(low, "sub"));
                 command.subset = Some(count.and_then(|n| usize::try_from(n).ok()).unwrap_or(3));
+                // That is of the job, not of the question who has the function.
+                command.job.jid.clear();
             }
         })?;
         let is_full = low.get("full_return").is_some_and(Value::truthy);
@@ -260,8 +269,16 @@ impl Runner<'_> {
             Some(Value::Str(text)) => text.clone(),
             Some(number) => number.as_int().unwrap_or(0).to_string(),
         };
+        if !is_size(&size) {
+            return Err(ApiError::bad(format!(
+                "batch: {size:.50} is neither a number nor a percentage"
+            )));
+        }
         let returns = self.command(low, credentials, |command| {
             command.batch = Some(size);
+            let wait = number(low, "batch_wait").unwrap_or(0);
+            command.batch_wait = Duration::from_secs(wait.min(self.config.rest_timeout));
+            command.job.jid.clear();
             command.failhard = low.get("failhard").is_some_and(Value::truthy);
             command.expect_minions = false;
         })?;
@@ -295,8 +312,8 @@ impl Runner<'_> {
         let tag = answer.as_map().and_then(|map| map.str("tag"));
         let tag = tag.ok_or_else(|| ApiError::unforeseen("the master's answer has no tag"))?;
         let wanted = format!("{tag}/ret");
-        let patience = low.int("timeout").and_then(|n| u64::try_from(n).ok());
-        let patience = patience.unwrap_or(self.config.rest_timeout);
+        let patience = number(low, "timeout").unwrap_or(self.config.rest_timeout);
+        let patience = patience.min(LONGEST);
         let end = Instant::now() + Duration::from_secs(patience);
         loop {
             let left = end.saturating_duration_since(Instant::now());
@@ -332,7 +349,7 @@ fn call_load(kind: &str, low: &Map) -> Result<Map, ApiError> {
     let fun = low.str("fun");
     let fun = fun.ok_or_else(|| ApiError::unforeseen("`fun` is missing"))?;
     let (arg, mut kwarg) = yaml::load_input(&args_of(low), &[]);
-    if let Some(given) = low.get("kwarg").and_then(Value::as_map) {
+    if let Some(given) = kwarg_of(low) {
         for (name, value) in given.iter() {
             if let Some(name) = name.as_str() {
                 kwarg.set(name, value.clone());
@@ -353,6 +370,18 @@ fn call_load(kind: &str, low: &Map) -> Result<Map, ApiError> {
     })
 }
 
+fn kwarg_of(low: &Map) -> Option<&Map> {
+    low.get("kwarg").and_then(Value::as_map)
+}
+
+/// A number; forms have text.
+fn number(low: &Map, name: &str) -> Option<u64> {
+    match low.get(name)? {
+        Value::Str(text) => text.trim().parse().ok(),
+        other => u64::try_from(other.as_int()?).ok(),
+    }
+}
+
 /// `arg`: what is not a list is a list of one.
 fn args_of(low: &Map) -> Vec<Value> {
     match low.get("arg") {
@@ -371,7 +400,7 @@ fn job_of(low: &Map, config: &MasterConfig) -> Result<Job, ApiError> {
     if !jid.is_empty() && jid.parse::<Jid>().is_err() {
         return Err(ApiError::bad("Invalid jid: it has 20 digits"));
     }
-    let keyword = low.get("kwarg").and_then(Value::as_map).cloned();
+    let keyword = kwarg_of(low).cloned();
     let kwargs = OF_JOBS.iter().filter_map(|name| {
         let value = low.get(name).filter(|value| !value.is_nil())?;
         Some((Value::from(*name), value.clone()))

@@ -6,7 +6,7 @@
 //! On failure: its successor knows no sessions, so that clients have to log in again. Jobs and runners that it has started go on.
 
 use crate::events::Bus;
-use crate::service::Service;
+use crate::service::{COMMANDS, Service};
 use crate::tls::Certificate;
 use halite_config::{ApiConfig, MasterConfig};
 use halite_master::roles::Roles;
@@ -33,8 +33,6 @@ const HEAD: Duration = Duration::from_secs(10);
 const CONNECTIONS: usize = 4096;
 /// Most bytes of a head.
 const HEAD_BYTES: usize = 64 << 10;
-/// Most commands at a time: each waits in a thread.
-const COMMANDS: usize = 128;
 /// Threads that serve connections.
 const THREADS: usize = 2;
 

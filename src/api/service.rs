@@ -4,22 +4,23 @@ use crate::answer::{Answer, ApiError, Content, Form, allow};
 use crate::body;
 use crate::events::Bus;
 use crate::lowstate::{CLIENTS, Runner};
-use crate::request::{Call, cookie, session_id, title_case};
-use crate::session::{Session, Sessions, may_listen};
+use crate::request::{Call, TOKEN, cookie, session_id, title_case};
+use crate::session::{Session, Sessions};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream;
 use halite_client::local::Credentials;
 use halite_config::{ApiConfig, MasterConfig};
 use halite_sys::signals::StopFlag;
-use halite_wire::ids::Jid;
+use halite_wire::ids::{Jid, Tag};
 use halite_wire::{Map, Value};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
-    CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, ORIGIN, SERVER, SET_COOKIE,
+    CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, SERVER,
+    SET_COOKIE,
 };
 use hyper::{Method, Request, Response, StatusCode};
 use std::convert::Infallible;
@@ -28,7 +29,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+/// Most commands at a time: each waits in a thread of its own.
+pub(super) const COMMANDS: usize = 256;
+/// How long a command waits for a place among these.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Most large bodies in memory; further requests wait.
+const BODIES: usize = 64;
+/// Size from which a body is large, in bytes.
+const LARGE: u64 = 16 << 10;
 /// Longest silence of a stream of events.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Headers of a hook that go to no listener.
@@ -58,6 +68,8 @@ pub struct Service {
     pub(super) api: ApiConfig,
     stop: StopFlag,
     bus: Bus,
+    places: Arc<Semaphore>,
+    bodies: Arc<Semaphore>,
     /// Clients that have logged in.
     pub sessions: Sessions,
     /// What has happened so far.
@@ -86,6 +98,8 @@ impl Service {
             api: api.clone(),
             stop: stop.clone(),
             bus,
+            places: Arc::new(Semaphore::new(COMMANDS)),
+            bodies: Arc::new(Semaphore::new(BODIES)),
             sessions: Sessions::default(),
             counters: Counters::default(),
         }
@@ -148,7 +162,8 @@ impl Service {
         request: Request<Incoming>,
         peer: SocketAddr,
     ) -> Response<Content> {
-        if !self.api.addresses.is_empty() && !self.api.addresses.contains(&peer.ip()) {
+        let from = peer.ip().to_canonical();
+        if !self.api.addresses.is_empty() && !self.api.addresses.contains(&from) {
             return ApiError::new(StatusCode::FORBIDDEN, "Bad IP").response(Form::Json);
         }
         if request.method() == Method::OPTIONS {
@@ -165,6 +180,20 @@ impl Service {
             Some("events" | "stats") => "GET, HEAD",
             _ => "GET, HEAD, POST",
         };
+        // Before anything is read.
+        if let Err(e) = self.admit(&request) {
+            return e.response(form);
+        }
+        // Whoever sends large ones must not use up the memory.
+        let size = hyper::body::Body::size_hint(request.body());
+        let is_large = size.upper().is_none_or(|upper| upper > LARGE);
+        let _place = match is_large {
+            true => match place(&self.bodies).await {
+                Ok(place) => Some(place),
+                Err(e) => return e.response(form),
+            },
+            false => None,
+        };
         let handled = match Call::read(request, peer, self.api.max_body).await {
             Ok(call) => self.clone().handle(call).await,
             Err(e) => Err(e),
@@ -178,12 +207,51 @@ impl Service {
         response
     }
 
+    /// Whether a request may send its body: most take a session, and none with a cookie may come from a page of others.
+    fn admit(&self, request: &Request<Incoming>) -> Result<(), ApiError> {
+        if request.method() != Method::POST {
+            return Ok(());
+        }
+        let headers = request.headers();
+        let first = request.uri().path().split('/').find(|one| !one.is_empty());
+        let is_open = match first {
+            Some("login" | "run" | "token") => true,
+            Some(one) if one == self.api.webhook_url => self.api.webhook_disable_auth,
+            None | Some("jobs" | "minions" | "logout") => false,
+            // There is nothing.
+            Some(_) => true,
+        };
+        let session = session_id(headers).and_then(|id| self.sessions.get(&id));
+        if !is_open && session.is_none() {
+            return Err(ApiError::no_session());
+        }
+        let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+        let has_cookie = text(TOKEN).is_none_or(str::is_empty) && session.is_some();
+        if let Some(origin) = text(ORIGIN).filter(|_| has_cookie) {
+            let (_, host) = origin.split_once("://").unwrap_or_default();
+            let is_own = text(HOST) == Some(host);
+            if !is_own && !self.api.origins.iter().any(|one| one == origin) {
+                return Err(ApiError::new(
+                    StatusCode::FORBIDDEN,
+                    "Pages of this origin may not use it; cors_origins lists those that may",
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Runs what blocks in a thread of its own.
     pub(super) async fn blocking<T: Send + 'static>(
         self: Arc<Self>,
         run: impl FnOnce(&Service) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let done = tokio::task::spawn_blocking(move || run(&self)).await;
+        let place = place(&self.places).await?;
+        let done = tokio::task::spawn_blocking(move || {
+            // It goes on when its client has gone.
+            let _place = place;
+            run(&self)
+        });
+        let done = done.await;
         done.unwrap_or_else(|e| Err(ApiError::unforeseen(&e.to_string())))
     }
 
@@ -273,7 +341,7 @@ impl Service {
                     ));
                 }
                 let session = session.ok_or_else(ApiError::no_session)?;
-                if !may_listen(&session.perms) {
+                if !session.may_listen {
                     return Err(ApiError::unauthorized(
                         "Events need the permission @events, or everything, @runner and @wheel",
                     ));
@@ -295,7 +363,8 @@ impl Service {
                     .chain(rest.iter().copied())
                     .collect::<Vec<_>>()
                     .join("/");
-                self.hook(&call, &tag)
+                self.blocking(move |service| service.hook(&call, &tag))
+                    .await
             }
             ([] | ["run" | "token" | "login" | "logout", ..], _) => Err(ApiError::no_match()),
             _ => Err(ApiError::not_found(&call.path)),
@@ -309,24 +378,27 @@ impl Service {
         }
     }
 
-    /// One command of a session, whatever clients are enabled: it is one of this service's own paths.
+    /// One command of a session.
     async fn one(self: Arc<Self>, low: Map, session: Session) -> Result<Value, ApiError> {
         self.blocking(move |service| {
-            let name = low.str("client").unwrap_or_default().to_owned();
             let token = Some(session.token.as_str());
-            let done = service.runner().run(&low.into(), token, &[name])?;
+            let enabled = &service.config.netapi_enable_clients;
+            let done = service.runner().run(&low.into(), token, enabled)?;
             Ok(done.into_iter().next().unwrap_or_default())
         })
         .await
     }
 
     async fn commands(self: Arc<Self>, call: Call, session: Option<Session>) -> Handled {
-        let lows = body::lowstates(call.content()?)?;
         self.blocking(move |service| {
+            let lows = body::lowstates(call.content()?)?;
             let token = session.as_ref().map(|session| session.token.as_str());
             let enabled = &service.config.netapi_enable_clients;
             let mut all = Vec::new();
             for low in lows {
+                if service.stop.is_set() {
+                    return Err(ApiError::no_master());
+                }
                 all.extend(service.runner().run(&low, token, enabled)?);
             }
             Ok(Answer::returning(Value::Array(all)).into())
@@ -336,7 +408,6 @@ impl Service {
 
     /// Every lowstate as a job that nobody waits for.
     async fn publish(self: Arc<Self>, call: Call, session: Session) -> Handled {
-        let lows = body::lowstates(call.content()?)?;
         let enabled = &self.config.netapi_enable_clients;
         if !enabled.iter().any(|one| one == "local_async") {
             return Err(ApiError::bad(
@@ -344,6 +415,7 @@ impl Service {
             ));
         }
         self.blocking(move |service| {
+            let lows = body::lowstates(call.content()?)?;
             let (mut all, mut links) = (Vec::new(), Vec::new());
             for low in lows {
                 let low = low.into_map();
@@ -390,6 +462,9 @@ impl Service {
 
     /// Fires an event with what was sent.
     fn hook(&self, call: &Call, tag: &str) -> Handled {
+        if tag.parse::<Tag>().is_err() || tag.contains(|c: char| c.is_control()) {
+            return Err(ApiError::bad("The path cannot be the tag of an event"));
+        }
         let post = match call.body.is_empty() {
             true => Map::new().into(),
             false => call.content()?,
@@ -407,6 +482,9 @@ impl Service {
         };
         let mut bus = halite_master::events::Bus::new(&self.config);
         bus.fire(tag, data);
+        if bus.lost() > 0 {
+            return Err(ApiError::no_master());
+        }
         Ok(Answer::new(halite_wire::map! {"success" => true}.into()).into())
     }
 
@@ -465,6 +543,17 @@ impl Drop for Open {
             .listeners
             .fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// One of a limited number of places.
+async fn place(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
+    let place = tokio::time::timeout(PATIENCE, places.clone().acquire_owned()).await;
+    place.ok().and_then(Result::ok).ok_or_else(|| {
+        ApiError::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Too many commands are running; try again later",
+        )
+    })
 }
 
 fn welcome() -> Answer {

@@ -24,8 +24,8 @@ pub struct Session {
     pub expire: f64,
     /// The user.
     pub user: String,
-    /// What they may do, as `external_auth` has it.
-    pub perms: Value,
+    /// Whether they may follow all events, which show arguments of others' jobs.
+    pub may_listen: bool,
 }
 
 impl fmt::Debug for Session {
@@ -121,9 +121,9 @@ pub(super) fn permissions(external: &Map, eauth: &str, user: &str, groups: &[Str
     Value::Array(words.chain(maps).collect())
 }
 
-/// Whether a user may follow all events, which show arguments of others' jobs.
-pub(super) fn may_listen(perms: &Value) -> bool {
-    let has = |wanted: &str| perms.str_list().iter().any(|one| one == wanted);
+/// Whether a user with these permissions, as the master has them, may follow all events.
+pub(super) fn may_listen(list: &Value) -> bool {
+    let has = |wanted: &str| list.str_list().iter().any(|one| one == wanted);
     has("@events") || (has(".*") && has("@runner") && has("@wheel"))
 }
 
@@ -166,7 +166,7 @@ mod tests {
             token: "t".into(),
             expire,
             user: "fred".into(),
-            perms: Value::Nil,
+            may_listen: false,
         };
         let valid = sessions.begin(session(unix_now_f64() + 60.0));
         assert_eq!(valid.len(), 40);

@@ -81,6 +81,7 @@ pub fn run(
     let Some(places) = window(&plan.size, queue.len()) else {
         return Ok(());
     };
+    let places = places.min(queue.len().max(1));
     let patience = GatherTimeouts {
         together: false,
         ..session.patience

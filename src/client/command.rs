@@ -19,6 +19,8 @@ pub struct CmdJob {
     pub batch: Option<String>,
     /// Use only this many of the minions that have the function.
     pub subset: Option<usize>,
+    /// Pause before a free place of a batch is filled.
+    pub batch_wait: Duration,
     /// Stop a batch at the first failure.
     pub failhard: bool,
     /// Whether minions that do not return count as failed; otherwise they are omitted.
@@ -77,7 +79,7 @@ pub fn run(
     if let Some(size) = command.batch {
         let plan = BatchOptions {
             size,
-            wait: Duration::ZERO,
+            wait: command.batch_wait,
             failhard: command.failhard,
         };
         batch::run(&mut session, job, &plan, &mut collected)?;

@@ -133,7 +133,10 @@ impl MasterConfig {
             tls: files().filter(|_| !flag("disable_ssl")),
             max_body: max_body.unwrap_or(MAX_BODY as usize),
             origins: list("cors_origins"),
-            addresses: addresses.filter_map(|one| one.parse().ok()).collect(),
+            addresses: addresses
+                .filter_map(|one| one.parse::<IpAddr>().ok())
+                .map(|one| one.to_canonical())
+                .collect(),
             acl: acl.map(|acl| {
                 let users = acl.get("users").and_then(Value::as_map);
                 users.cloned().unwrap_or_default()
@@ -161,7 +164,11 @@ impl MasterConfig {
                 Some(one) if WITHOUT_EFFECT.contains(&one) => {
                     warnings.push(format!("{path}:{one} has no effect"));
                 }
-                Some("api_acl") if value.as_map().is_some() => {}
+                Some("api_acl") if value.as_map().is_some_and(|acl| acl.contains("users")) => {}
+                Some("api_acl") => {
+                    let what = "a map of 'users' to maps of users to addresses";
+                    return Err(checks.bad(&format!("{path}:api_acl"), value, what));
+                }
                 Some(one) => known.set(one, value.clone()),
                 None => {}
             }

@@ -20,6 +20,8 @@ const HELD: u64 = 60;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most questions at a time: fewer than the answers that the role `cluster` shows.
 const MOST: usize = 30;
+/// Pause before a run that was refused is asked for again.
+const AGAIN: Duration = Duration::from_secs(1);
 /// Seconds after which a run with an interval is late.
 const LATE: u64 = 2;
 /// Most runs that are held.
@@ -35,6 +37,8 @@ struct Waiting {
     /// Names it in questions and answers.
     ticket: u64,
     asked: Option<Instant>,
+    /// When it may be asked for again, after it was refused since its interval had not passed.
+    again: Option<Instant>,
 }
 
 /// What is due, and not claimed yet.
@@ -66,11 +70,19 @@ impl Claims {
         self.waiting.drain(..too_many);
         let mut granted = Vec::new();
         let board = &self.board;
-        self.waiting.retain(|one| {
+        self.waiting.retain_mut(|one| {
             let name = &one.spec.name;
             match one.asked.and_then(|_| score::claim(board, one.ticket)) {
                 Some(true) => granted.push(one.spec.clone()),
+                // Since the last run, perhaps at another master, the interval has not passed.
+                Some(false) if one.interval > 0 => {
+                    (one.ticket, one.asked) = (rand::random(), None);
+                    one.again = Some(Instant::now() + AGAIN);
+                    return true;
+                }
                 Some(false) => log::debug!("the scheduled job {name} has begun at another master"),
+                // Of an interval, the next one takes its place.
+                None if one.interval > 0 => return true,
                 // What is due later is of a clock that was set back.
                 None if now.abs_diff(one.at) > HELD => {
                     if one.asked.is_some() {
@@ -90,7 +102,15 @@ impl Claims {
     }
 
     fn ask(&mut self, now: u64) {
-        for one in self.waiting.iter_mut().take(MOST) {
+        let mut open = 0;
+        for one in &mut self.waiting {
+            if open >= MOST {
+                return;
+            }
+            if one.again.is_some_and(|at| Instant::now() < at) {
+                continue;
+            }
+            open += 1;
             if one.asked.is_some_and(|at| at.elapsed() < PATIENCE) {
                 continue;
             }
@@ -116,7 +136,7 @@ impl Claims {
     }
 }
 
-/// Adds a run; of those of an interval, only the last one is held.
+/// Adds a run; of those of an interval that are not being asked for, only the last one is held.
 fn hold(waiting: &mut Vec<Waiting>, run: Run, now: u64) {
     let interval = match run.spec.trigger {
         Trigger::Every(seconds) if run.is_interval => u64::try_from(seconds).unwrap_or(0),
@@ -134,6 +154,7 @@ fn hold(waiting: &mut Vec<Waiting>, run: Run, now: u64) {
         spec: run.spec,
         ticket: rand::random(),
         asked: None,
+        again: None,
     });
 }
 

@@ -277,6 +277,7 @@ fn publish(
         subset: low.int("subset").and_then(|n| usize::try_from(n).ok()),
         failhard: low.get("failhard").map_or(states.failhard, Value::truthy),
         credentials: None,
+        batch_wait: Default::default(),
         expect_minions,
     };
     command::run(states.config, command, states.stop).map_err(|e| e.to_string())

@@ -3,6 +3,7 @@
 use super::{Cluster, Membership};
 use crate::link::Entry;
 use crate::record::{job_of, run_of};
+use halite_sys::time::unix_now;
 use std::time::Instant;
 
 impl Cluster<'_> {
@@ -25,7 +26,7 @@ impl Cluster<'_> {
     pub(super) fn check_run(&mut self, entry: &Entry) {
         let run = self.sealer.open_run(&entry.name, &entry.value);
         let job = job_of(&entry.name).unwrap_or_default();
-        if !self.claims.entry(&job, run, entry.revision) {
+        if !self.claims.entry(&job, run, entry.revision, unix_now()) {
             self.stranger(&entry.name);
         }
     }
