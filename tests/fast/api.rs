@@ -357,6 +357,8 @@ fn nobody_gets_more_than_they_should() {
         ", cors_origins: ['https://console.example.org'], max_request_body_size: 2000",
     );
     let json = "Content-Type: application/json\r\n";
+    // Wrong passwords count, further down.
+    let id = place.log_in("alice", "wonder");
     // Origins.
     let with_origin = |origin: &str| {
         let head = format!(
@@ -424,6 +426,42 @@ fn nobody_gets_more_than_they_should() {
             assert_eq!(status, expected, "{client}{more}: {answer}");
         }
     }
+    // Pages of others do not act with somebody's cookie; what is of the service's own origin does.
+    let low = "{\"client\": \"local\", \"tgt\": \"m1\", \"fun\": \"test.ping\"}";
+    for (origin, expected) in [
+        ("https://evil.example.org", 403),
+        ("http://localhost", 200),
+        (named, 200),
+    ] {
+        let headers = format!("{json}Cookie: session_id={id}\r\nOrigin: {origin}\r\n");
+        let (status, answer) = request(place.port, "POST", "/", &headers, low);
+        assert_eq!(status, expected, "{origin}: {answer}");
+    }
+    // Numbers without end.
+    let headers = format!("{json}X-Auth-Token: {id}\r\n");
+    for (more, expected) in [
+        ("\"client\": \"local_batch\", \"batch\": 1000000000000", 200),
+        ("\"client\": \"local_batch\", \"batch\": \"x\"", 400),
+        (
+            "\"client\": \"local\", \"timeout\": 9223372036854775807",
+            200,
+        ),
+        (
+            "\"client\": \"runner\", \"timeout\": 9223372036854775807",
+            500,
+        ),
+    ] {
+        let body = format!("{{{more}, \"tgt\": \"m1\", \"fun\": \"test.ping\"}}");
+        let (status, answer) = request(place.port, "POST", "/", &headers, &body);
+        assert_eq!(status, expected, "{more}: {answer}");
+    }
+    // Without a session, a body is not waited for.
+    let head =
+        "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 1900\r\n\r\n";
+    assert_eq!(ask(place.port, head, b"").0, 401);
+    // Tags that are none.
+    let (status, _) = request(place.port, "POST", "/hook/a%0A%0Adata:x", &headers, "{}");
+    assert_eq!(status, 400);
     let log = place.master.log();
     assert!(!log.contains("wonder"), "passwords are logged nowhere");
 }
