@@ -8,9 +8,9 @@ use halite_client::local::{ClientError, Credentials, Job, LocalClient, resolve_t
 use halite_config::MasterConfig;
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::Jid;
-use halite_wire::{Map, Value, msgpack, yaml};
+use halite_wire::{Map, Value, yaml};
 use hyper::StatusCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Who runs a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,41 +306,27 @@ impl Runner<'_> {
     /// See [`ApiError`]; 504 if it takes too long.
     pub fn runner(&self, low: &Map, credentials: Credentials) -> Result<Value, ApiError> {
         let load = call_load("runner", low)?;
-        let mut client = self.client(credentials);
-        let mut events = client.listen().map_err(refused)?;
-        let answer = client.call_master(load).map_err(refused_call)?;
-        let tag = answer.as_map().and_then(|map| map.str("tag"));
-        let tag = tag.ok_or_else(|| ApiError::unforeseen("the master's answer has no tag"))?;
-        let wanted = format!("{tag}/ret");
         let patience = number(low, "timeout").unwrap_or(self.config.rest_timeout);
-        let patience = patience.min(LONGEST);
-        let end = Instant::now() + Duration::from_secs(patience);
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.stop.is_set() {
-                return Err(ApiError::new(
-                    StatusCode::GATEWAY_TIMEOUT,
-                    "The gateway server did not receive a timely response",
-                ));
-            }
-            let event = events.next(Some(left.min(Duration::from_millis(200))));
-            let event = event.map_err(|_| ApiError::no_master())?;
-            let Some(event) = event.filter(|event| event.tag == wanted) else {
-                continue;
-            };
-            let data = msgpack::decode(&event.payload).ok();
-            let mut data = data.and_then(Value::into_map).unwrap_or_default();
-            if low.get("full_return").is_some_and(Value::truthy) {
-                return Ok(halite_wire::map! {"tag" => wanted, "data" => data}.into());
-            }
-            let value = data.remove("return").unwrap_or_default();
-            let has_failed = !data.get("success").is_some_and(Value::truthy);
-            let is_unknown = |text: &str| text.trim_end().ends_with("' is not available.");
-            if has_failed && value.as_str().is_some_and(is_unknown) {
-                return Err(ApiError::unforeseen("there is no such runner"));
-            }
-            return Ok(value);
+        let patience = Duration::from_secs(patience.min(LONGEST));
+        let mut client = self.client(credentials);
+        let ended = client.run_runner(load, patience, &|| self.stop.is_set());
+        let ended = ended.map_err(refused_call)?;
+        let Some(mut data) = ended.data else {
+            return Err(ApiError::new(
+                StatusCode::GATEWAY_TIMEOUT,
+                "The gateway server did not receive a timely response",
+            ));
+        };
+        if low.get("full_return").is_some_and(Value::truthy) {
+            return Ok(halite_wire::map! {"tag" => ended.tag, "data" => data}.into());
         }
+        let value = data.remove("return").unwrap_or_default();
+        let has_failed = !data.get("success").is_some_and(Value::truthy);
+        let is_unknown = |text: &str| text.trim_end().ends_with("' is not available.");
+        if has_failed && value.as_str().is_some_and(is_unknown) {
+            return Err(ApiError::unforeseen("there is no such runner"));
+        }
+        Ok(value)
     }
 }
 

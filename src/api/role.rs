@@ -20,13 +20,15 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 /// How often to look for a stop.
 const TURN: Duration = Duration::from_millis(200);
+/// How often to look for sessions that have expired, and for changed certificates.
+const LOOK: Duration = Duration::from_secs(1);
 /// Most time for the head of a request.
 const HEAD: Duration = Duration::from_secs(10);
 /// Most connections; further ones wait in the backlog.
@@ -64,10 +66,14 @@ pub(super) fn run(
         roles.ready();
         let accepting = tokio::spawn(accept(listener, service.clone(), certificate.clone()));
         let mut score = Score::inherited(crate::API);
+        let mut looked = Instant::now();
         while !stop.is_set() {
-            service.sessions.expire();
-            if let Some(certificate) = &certificate {
-                certificate.refresh();
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                service.sessions.expire();
+                if let Some(certificate) = &certificate {
+                    certificate.refresh();
+                }
             }
             score.tick(|| counters(&service));
             tokio::time::sleep(TURN).await;

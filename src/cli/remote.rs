@@ -2,9 +2,8 @@
 //! SyncClientMixin.cmd_sync`).
 
 use halite_client::local::{ClientError, LocalClient};
-use halite_wire::msgpack;
 use halite_wire::{Map, Value};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Default timeout for a runner in seconds, as in Salt.
 pub(crate) const PATIENCE: u64 = 300;
@@ -28,28 +27,15 @@ pub(crate) fn runner(
     kwarg: Map,
     patience: u64,
 ) -> Result<RemoteResult, ClientError> {
-    let mut events = client.listen()?;
     let inner = halite_wire::map! {"arg" => arg, "kwarg" => kwarg};
     let load = halite_wire::map! {"cmd" => "runner", "fun" => fun, "kwarg" => inner};
-    let answer = client.call_master(load)?;
-    let tag = answer.as_map().and_then(|map| map.str("tag"));
-    let tag = tag.ok_or_else(|| ClientError::Protocol("it has no tag".into()))?;
-    let wanted = format!("{tag}/ret");
-    let end = Instant::now() + Duration::from_secs(patience);
-    let lost = |why: String| ClientError::NoMaster(why);
-    loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(lost(format!(
-                "the runner did not finish within {patience} seconds; it continues, see {wanted}"
-            )));
-        }
-        let event = events.next(Some(left)).map_err(|e| lost(e.to_string()))?;
-        let Some(event) = event.filter(|event| event.tag == wanted) else {
-            continue;
-        };
-        let data = msgpack::decode(&event.payload).ok();
-        return parse_result(data.and_then(Value::into_map).unwrap_or_default());
+    let ended = client.run_runner(load, Duration::from_secs(patience), &|| false)?;
+    match ended.data {
+        Some(data) => parse_result(data),
+        None => Err(ClientError::NoMaster(format!(
+            "the runner did not finish within {patience} seconds; it continues, see {}",
+            ended.tag
+        ))),
     }
 }
 

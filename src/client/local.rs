@@ -12,7 +12,7 @@ use halite_transport::tls::{ClientTls, Trust};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::fmt;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Most bytes of a key file; a key has 76 characters.
 pub(crate) const MAX_KEY_FILE: u64 = 4096;
@@ -133,6 +133,18 @@ impl Credentials {
     }
 }
 
+/// How often a wait looks whether it is to end.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// The end of a runner.
+#[derive(Clone, Debug)]
+pub struct RunnerEnd {
+    /// The tag of the event with its result.
+    pub tag: String,
+    /// The data of that event; `None` if it has not come in time, and the runner goes on.
+    pub data: Option<Map>,
+}
+
 /// A client of the master described by a configuration.
 pub struct LocalClient {
     config: MasterConfig,
@@ -239,6 +251,40 @@ impl LocalClient {
             ));
         }
         Ok(answer)
+    }
+
+    /// Lets the master run a runner, and waits for its end: at most `patience`, or until `stop` says so.
+    ///
+    /// # Errors
+    /// The master cannot be reached or refuses.
+    pub fn run_runner(
+        &mut self,
+        load: Map,
+        patience: Duration,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<RunnerEnd, ClientError> {
+        let mut events = self.listen()?;
+        let answer = self.call_master(load)?;
+        let tag = answer.as_map().and_then(|map| map.str("tag"));
+        let tag = tag.ok_or_else(|| ClientError::Protocol("it has no tag".into()))?;
+        let tag = format!("{tag}/ret");
+        let end = Instant::now() + patience;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() || stop() {
+                return Ok(RunnerEnd { tag, data: None });
+            }
+            let event = events.next(Some(left.min(POLL_INTERVAL)));
+            let event = event.map_err(|e| ClientError::NoMaster(e.to_string()))?;
+            if let Some(event) = event.filter(|event| event.tag == tag) {
+                let data = msgpack::decode(&event.payload).ok();
+                let data = data.and_then(Value::into_map).unwrap_or_default();
+                return Ok(RunnerEnd {
+                    tag,
+                    data: Some(data),
+                });
+            }
+        }
     }
 
     /// The configuration in use.

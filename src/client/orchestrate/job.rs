@@ -276,9 +276,8 @@ fn publish(
         },
         subset: low.int("subset").and_then(|n| usize::try_from(n).ok()),
         failhard: low.get("failhard").map_or(states.failhard, Value::truthy),
-        credentials: None,
-        batch_wait: Default::default(),
         expect_minions,
+        ..CmdJob::default()
     };
     command::run(states.config, command, states.stop).map_err(|e| e.to_string())
 }

@@ -2,6 +2,7 @@
 
 use super::super::cx::Cx;
 use super::super::error::Error;
+use super::super::escape;
 use super::super::value::{Args, Obj, quote};
 use super::{FilterFn, flag};
 use std::rc::Rc;
@@ -14,22 +15,6 @@ pub(super) const TABLE: &[(&str, FilterFn)] = &[
     ("striptags", striptags),
     ("xmlattr", xmlattr),
 ];
-
-/// Escapes the five special characters of HTML.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&#34;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
-}
 
 /// `markupsafe.escape(value)`.
 ///

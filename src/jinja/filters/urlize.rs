@@ -2,8 +2,9 @@
 
 use super::super::cx::Cx;
 use super::super::error::Error;
+use super::super::escape;
 use super::super::value::{Args, Obj, quote};
-use super::markup::{escape, escaped};
+use super::markup::escaped;
 use super::{FilterFn, flag, text_of};
 use regex::Regex;
 use std::sync::LazyLock;
