@@ -9,6 +9,8 @@ pub use halite_channel as channel;
 pub use halite_cli as cli;
 pub use halite_client as client;
 #[cfg(feature = "gateways")]
+pub use halite_cluster as cluster;
+#[cfg(feature = "gateways")]
 pub use halite_collective as collective;
 pub use halite_config as config;
 pub use halite_crypto as crypto;

@@ -3,6 +3,7 @@
 pub mod cli;
 
 pub use halite_arena as arena;
+pub use halite_cluster as cluster;
 pub use halite_collective as collective;
 pub use halite_crypto as crypto;
 pub use halite_jinja as jinja;

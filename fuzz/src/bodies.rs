@@ -3,12 +3,14 @@
 //! A body must not panic, hang or take memory out of proportion, whatever it is given. Where a
 //! decoder has an inverse, the round trip is checked as well.
 
+mod cluster;
 mod genuine;
 mod handshakes;
 mod judged;
 mod limits;
 mod modules;
 
+pub use cluster::cluster_message;
 pub use genuine::collective_security;
 pub use handshakes::{noise_handshake, session_gcm};
 pub use judged::collective_filter;
@@ -80,6 +82,7 @@ pub const ALL: &[Entry] = &[
     ("saltfile", saltfile),
     ("noise_handshake", noise_handshake),
     ("session_gcm", session_gcm),
+    ("cluster_message", cluster_message),
 ];
 
 /// Key of the test vectors.

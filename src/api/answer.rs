@@ -1,12 +1,14 @@
 //! Answers: the form that a client asks for, and errors as stock's pages (reference `salt-api.md` 2.2, 2.3).
 
 use bytes::Bytes;
+use halite_crypto::HashType;
 use halite_wire::pyjson;
 use halite_wire::{Map, Value, yaml};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::header::{
-    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, VARY, WWW_AUTHENTICATE,
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue,
+    RETRY_AFTER, VARY, WWW_AUTHENTICATE,
 };
 use hyper::{Response, StatusCode};
 use std::convert::Infallible;
@@ -170,6 +172,10 @@ impl ApiError {
              <h2>{title}</h2>\n<p>{text}</p>\n<pre id=\"traceback\"></pre>\n</body>\n</html>\n"
         );
         let mut response = text_response(self.status, "text/html;charset=utf-8", page);
+        if self.status == StatusCode::TOO_MANY_REQUESTS {
+            let second = HeaderValue::from_static("1");
+            response.headers_mut().insert(RETRY_AFTER, second);
+        }
         if self.status == StatusCode::UNAUTHORIZED {
             let session = HeaderValue::from_static("Session");
             response.headers_mut().insert(WWW_AUTHENTICATE, session);
@@ -237,10 +243,66 @@ impl Answer {
     }
 }
 
-fn text_response(status: StatusCode, media: &'static str, text: String) -> Response<Content> {
-    let content = Full::new(Bytes::from(text)).boxed_unsync();
-    let mut response = Response::new(content);
+/// A file, as it is.
+pub fn file(
+    media: &str,
+    content: impl Into<Bytes>,
+    disposition: Option<&str>,
+) -> Response<Content> {
+    let mut response = whole(StatusCode::OK, content.into());
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (CONTENT_TYPE, Some(media)),
+        (CONTENT_DISPOSITION, disposition),
+    ] {
+        if let Some(Ok(value)) = value.map(HeaderValue::from_str) {
+            headers.insert(name, value);
+        }
+    }
+    response
+}
+
+/// With a tag of its content; without the content if the client has that.
+pub fn tagged(response: Response<Content>, known: Option<&HeaderValue>) -> Response<Content> {
+    if response.status() != StatusCode::OK {
+        return response;
+    }
+    let Some(tag) = response.extensions().get::<ContentTag>() else {
+        return response;
+    };
+    let tag = tag.0.clone();
+    let has = |known: &HeaderValue| {
+        let known = known.to_str().unwrap_or_default();
+        let mut tags = known.split(',').map(str::trim);
+        tags.any(|one| one == "*" || one.trim_start_matches("W/").as_bytes() == tag.as_bytes())
+    };
+    let (mut head, body) = response.into_parts();
+    head.headers.insert(ETAG, tag.clone());
+    if !known.is_some_and(has) {
+        return Response::from_parts(head, body);
+    }
+    head.status = StatusCode::NOT_MODIFIED;
+    head.headers.remove(CONTENT_TYPE);
+    Response::from_parts(head, http_body_util::Empty::new().boxed_unsync())
+}
+
+/// The tag of an answer's content.
+#[derive(Clone)]
+struct ContentTag(HeaderValue);
+
+fn whole(status: StatusCode, content: Bytes) -> Response<Content> {
+    let digest = HashType::Sha256.hex(&content);
+    let mut response = Response::new(Full::new(content).boxed_unsync());
     *response.status_mut() = status;
+    let tag = format!("\"{}\"", digest.get(..32).unwrap_or_default());
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        response.extensions_mut().insert(ContentTag(tag));
+    }
+    response
+}
+
+fn text_response(status: StatusCode, media: &'static str, text: String) -> Response<Content> {
+    let mut response = whole(status, Bytes::from(text));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
     headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));

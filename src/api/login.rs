@@ -45,17 +45,19 @@ impl Service {
         let session = Session {
             token: text("token"),
             expire: number("expire"),
-            user: user.clone(),
+            start: number("start"),
+            user,
+            eauth,
+            perms,
             may_listen: may_listen(&granted.to_value()),
         };
         if let Some(before) = session_id(&headers) {
             self.sessions.end(&before);
         }
+        let told = session.to_map();
         let id = self.sessions.begin(session);
-        let map = halite_wire::map! {
-            "token" => id.as_str(), "expire" => number("expire"), "start" => number("start"),
-            "user" => user, "eauth" => eauth, "perms" => perms,
-        };
+        let mut map = halite_wire::map! {"token" => id.as_str()};
+        map.0.extend(told.0);
         let cookie = cookie(&id, LIFE.as_secs(), self.api.tls.is_some());
         let answer = Answer::returning(Value::Array(vec![map.into()]));
         Ok(answer.header(SET_COOKIE, &cookie).header(TOKEN, &id).into())
@@ -73,6 +75,15 @@ impl Service {
                 Err(ApiError::no_master())
             }
         }
+    }
+
+    /// Gives up the token of a session that has ended.
+    pub(super) fn revoke(&self, session: &Session) -> Result<(), ApiError> {
+        let mut client = LocalClient::new(self.config.clone());
+        client.rm_token(&session.token).map(drop).map_err(|e| {
+            log::warn!("api: the token of {} was not revoked: {e}", session.user);
+            ApiError::no_master()
+        })
     }
 
     /// `POST /token`.

@@ -2,12 +2,13 @@
 
 use crate::answer::ApiError;
 use crate::body;
+use crate::routes::Route;
 use bytes::Bytes;
 use halite_wire::Value;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
-use hyper::{Method, Request, StatusCode};
+use hyper::{Request, StatusCode};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -20,8 +21,6 @@ const BODY: Duration = Duration::from_secs(30);
 
 /// A request, read.
 pub(super) struct Call {
-    pub method: Method,
-    pub path: String,
     pub segments: Vec<String>,
     pub query: Vec<(String, String)>,
     pub headers: HeaderMap,
@@ -37,16 +36,10 @@ impl Call {
     pub async fn read(
         request: Request<Incoming>,
         peer: SocketAddr,
+        segments: Vec<String>,
         most: usize,
     ) -> Result<Call, ApiError> {
         let (head, body) = request.into_parts();
-        let path = head.uri.path().to_owned();
-        let decoded = |text: &str| {
-            let text = percent_encoding::percent_decode_str(text);
-            text.decode_utf8_lossy().into_owned()
-        };
-        let segments = path.split('/').filter(|one| !one.is_empty()).map(decoded);
-        let segments: Vec<String> = segments.collect();
         let query = head.uri.query().unwrap_or_default();
         let query = form_urlencoded::parse(query.as_bytes()).into_owned();
         let body = Limited::new(body, most).collect();
@@ -64,8 +57,6 @@ impl Call {
             None => ApiError::bad("The body cannot be read"),
         })?;
         Ok(Call {
-            method: head.method,
-            path,
             segments,
             query: query.collect(),
             headers: head.headers,
@@ -81,15 +72,34 @@ impl Call {
     }
 
     /// The argument of a path: a segment, or a query parameter with this name.
-    pub fn argument(&self, name: &str, at: usize) -> Result<Option<String>, ApiError> {
-        let unknown = |(key, _): &&(String, String)| key != name && key != "timeout";
-        if self.segments.len() > at + 1 || self.query.iter().any(|one| unknown(&one)) {
+    ///
+    /// # Errors
+    /// 404 if there are parameters that the route does not have.
+    pub fn argument(&self, route: &Route, name: &str) -> Result<Option<String>, ApiError> {
+        let is_known = |key: &str| route.query.iter().any(|(known, _)| *known == key);
+        if self.query.iter().any(|(key, _)| !is_known(key)) {
             return Err(ApiError::no_match());
         }
-        let asked = self.query.iter().find(|(key, _)| key == name);
-        let asked = asked.map(|(_, value)| value.clone());
-        Ok(self.segments.get(at).cloned().or(asked))
+        let asked = self.parameter(name).map(str::to_owned);
+        Ok(self.segments.get(1).cloned().or(asked))
     }
+
+    /// A query parameter.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        let mut all = self.query.iter();
+        all.find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+    }
+}
+
+/// The segments of a path, decoded; empty ones do not count.
+pub(super) fn segments_of(path: &str) -> Vec<String> {
+    let decoded = |text: &str| {
+        let text = percent_encoding::percent_decode_str(text);
+        text.decode_utf8_lossy().into_owned()
+    };
+    let all = path.split('/').filter(|one| !one.is_empty());
+    all.map(decoded).collect()
 }
 
 /// The session that a request names: by the header, also if that is wrong, or by the cookie. An empty header counts as none.

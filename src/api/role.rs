@@ -6,7 +6,7 @@
 //! On failure: its successor knows no sessions, so that clients have to log in again. Jobs and runners that it has started go on.
 
 use crate::events::Bus;
-use crate::service::{COMMANDS, Service};
+use crate::service::{COMMANDS, FOLLOWED, Service};
 use crate::tls::Certificate;
 use halite_config::{ApiConfig, MasterConfig};
 use halite_master::roles::Roles;
@@ -54,7 +54,7 @@ pub(super) fn run(
     let service = Arc::new(Service::new(config, api, bus, stop));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
-        .max_blocking_threads(COMMANDS)
+        .max_blocking_threads(COMMANDS + FOLLOWED)
         .enable_all()
         .build()
         .map_err(ExitError::from)?;
@@ -90,6 +90,7 @@ fn counters(service: &Service) -> Map {
     let count = |of: &std::sync::atomic::AtomicU64| of.load(Ordering::Relaxed);
     halite_wire::map! {
         "requests" => count(&service.counters.requests), "refused" => count(&service.counters.refused),
+        "limited" => count(&service.counters.limited),
         "failed" => count(&service.counters.failed), "listeners" => count(&service.counters.listeners),
         "sessions" => service.sessions.count() as u64,
     }
@@ -135,7 +136,7 @@ async fn accept(
 }
 
 async fn serve(
-    stream: impl AsyncRead + AsyncWrite + Unpin,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: SocketAddr,
     service: Arc<Service>,
 ) {
@@ -148,6 +149,7 @@ async fn serve(
         .header_read_timeout(HEAD)
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), answer)
+        .with_upgrades()
         .await;
     if let Err(e) = ended {
         log::debug!("api: connection of {peer}: {e}");

@@ -1,53 +1,52 @@
-//! What is answered where (reference `salt-api.md` 2, 3).
+//! What happens to each request, before and after what answers it ([`crate::handlers`]): addresses, origins, sessions, limits, the
+//! form of answers, the audit log.
 
-use crate::answer::{Answer, ApiError, Content, Form, allow};
-use crate::body;
+use crate::answer::{Answer, ApiError, Content, Form, allow, tagged};
 use crate::events::Bus;
-use crate::lowstate::{CLIENTS, Runner};
-use crate::request::{Call, TOKEN, cookie, session_id, title_case};
+use crate::files;
+use crate::lowstate::Runner;
+use crate::request::{Call, TOKEN, segments_of, session_id};
+use crate::routes::{self, Access, Endpoint, Route};
 use crate::session::{Session, Sessions};
-use bytes::Bytes;
-use futures_util::StreamExt;
-use futures_util::stream;
-use halite_client::local::Credentials;
+use crate::socket;
 use halite_config::{ApiConfig, MasterConfig};
+use halite_crypto::random_hex;
+use halite_store::audit::{AuditLog, Decision};
+use halite_sys::allowance::Allowances;
 use halite_sys::signals::StopFlag;
-use halite_wire::ids::{Jid, Tag};
-use halite_wire::{Map, Value};
-use http_body_util::{BodyExt, StreamBody};
-use hyper::body::{Frame, Incoming};
+use halite_wire::Value;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
-    CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, SERVER,
-    SET_COOKIE,
+    CONTENT_LENGTH, CONTENT_SECURITY_POLICY, HOST, HeaderMap, HeaderName, HeaderValue,
+    IF_NONE_MATCH, ORIGIN, SERVER,
 };
 use hyper::{Method, Request, Response, StatusCode};
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-use tokio::sync::broadcast::error::RecvError;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Most commands at a time: each waits in a thread of its own.
 pub(super) const COMMANDS: usize = 256;
+/// Most jobs that are followed at a time, each in a thread of its own as well.
+pub(super) const FOLLOWED: usize = 128;
 /// How long a command waits for a place among these.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Most large bodies in memory; further requests wait.
 const BODIES: usize = 64;
 /// Size from which a body is large, in bytes.
 const LARGE: u64 = 16 << 10;
-/// Longest silence of a stream of events.
-const SILENCE: Duration = Duration::from_secs(30);
-/// Headers of a hook that go to no listener.
-const SECRET: &[&str] = &[
-    "x-auth-token",
-    "cookie",
-    "authorization",
-    "proxy-authorization",
-];
+/// Seconds of its rate that a client may use at once.
+const BURST: u32 = 10;
+/// The header with the id of a request.
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Longest id of a request that a client gives.
+const ID: usize = 64;
 
 /// What has happened so far.
 #[derive(Default)]
@@ -56,6 +55,8 @@ pub struct Counters {
     pub requests: AtomicU64,
     /// Those answered with 401 or 403.
     pub refused: AtomicU64,
+    /// Those answered with 429.
+    pub limited: AtomicU64,
     /// Those answered with 500 or more.
     pub failed: AtomicU64,
     /// Streams of events now.
@@ -66,10 +67,13 @@ pub struct Counters {
 pub struct Service {
     pub(super) config: MasterConfig,
     pub(super) api: ApiConfig,
-    stop: StopFlag,
-    bus: Bus,
+    pub(super) stop: StopFlag,
+    pub(super) bus: Bus,
     places: Arc<Semaphore>,
+    pub(super) followers: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
+    audit: AuditLog,
+    limits: Mutex<Allowances<String>>,
     /// Clients that have logged in.
     pub sessions: Sessions,
     /// What has happened so far.
@@ -78,8 +82,10 @@ pub struct Service {
 
 /// What a handler answers.
 pub(super) enum Reply {
+    /// In the form that the client wants.
     Value(Answer),
-    Events,
+    /// As it is.
+    Whole(Response<Content>),
 }
 
 impl From<Answer> for Reply {
@@ -90,6 +96,25 @@ impl From<Answer> for Reply {
 
 pub(super) type Handled = Result<Reply, ApiError>;
 
+/// Who has sent a request.
+#[derive(Clone, Default)]
+pub(super) struct Client {
+    /// The id of a session that it has named.
+    pub id: Option<String>,
+    /// That session, if there is one.
+    pub session: Option<Session>,
+}
+
+impl Client {
+    /// The session.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn session(&self) -> Result<Session, ApiError> {
+        self.session.clone().ok_or_else(ApiError::no_session)
+    }
+}
+
 impl Service {
     /// For the master with this configuration.
     pub fn new(config: &MasterConfig, api: &ApiConfig, bus: Bus, stop: &StopFlag) -> Service {
@@ -99,7 +124,10 @@ impl Service {
             stop: stop.clone(),
             bus,
             places: Arc::new(Semaphore::new(COMMANDS)),
+            followers: Arc::new(Semaphore::new(FOLLOWED)),
             bodies: Arc::new(Semaphore::new(BODIES)),
+            audit: AuditLog::new(Path::new(&config.audit_log)),
+            limits: Mutex::new(Allowances::new(api.rate_limit, api.rate_limit * BURST)),
             sessions: Sessions::default(),
             counters: Counters::default(),
         }
@@ -111,26 +139,49 @@ impl Service {
         request: Request<Incoming>,
         peer: SocketAddr,
     ) -> Response<Content> {
+        let began = Instant::now();
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
         let origin = request.headers().get(ORIGIN).cloned();
         let is_head = request.method() == Method::HEAD;
-        let mut response = self.clone().respond(request, peer).await;
+        let what = format!("{} {}", request.method(), request.uri().path());
+        let request_id = request_id(request.headers());
+        let mut client = Client::default();
+        let (mut response, route) = self.clone().respond(request, peer, &mut client).await;
         let status = response.status();
         if status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN {
             self.counters.refused.fetch_add(1, Ordering::Relaxed);
+        } else if status == StatusCode::TOO_MANY_REQUESTS {
+            self.counters.limited.fetch_add(1, Ordering::Relaxed);
         } else if status.is_server_error() {
             self.counters.failed.fetch_add(1, Ordering::Relaxed);
         }
+        if route.is_none_or(|route| route.endpoint.is_audited()) {
+            let user = client.session.as_ref().map_or("", |one| &one.user);
+            let took = began.elapsed().as_millis();
+            let id = request_id.to_str().unwrap_or_default();
+            self.audit.write(&Decision {
+                what: "api",
+                user,
+                method: if user.is_empty() { "" } else { "session" },
+                from: &peer.ip().to_canonical().to_string(),
+                function: Some(&what.as_str().into()),
+                allowed: !status.is_client_error() && !status.is_server_error(),
+                reason: &format!("{} in {took} ms, request {id}", status.as_u16()),
+                ..Decision::default()
+            });
+        }
         let headers = response.headers_mut();
         headers.insert(SERVER, HeaderValue::from_static("halite-api"));
+        headers.insert(REQUEST_ID, request_id);
         for (name, value) in [
             ("x-content-type-options", "nosniff"),
             ("x-frame-options", "DENY"),
             ("referrer-policy", "no-referrer"),
-            ("content-security-policy", "default-src 'none'"),
         ] {
             headers.insert(name, HeaderValue::from_static(value));
         }
+        let policy = HeaderValue::from_static("default-src 'none'");
+        headers.entry(CONTENT_SECURITY_POLICY).or_insert(policy);
         self.allow_origin(origin, headers);
         if is_head {
             let length = hyper::body::Body::size_hint(response.body()).exact();
@@ -152,82 +203,176 @@ impl Service {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         let yes = HeaderValue::from_static("true");
         headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, yes);
-        let exposed = HeaderValue::from_static("GET, POST, X-Auth-Token");
+        let exposed = HeaderValue::from_static("GET, POST, X-Auth-Token, X-Request-Id, ETag, Link");
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
         headers.append(hyper::header::VARY, HeaderValue::from_static("Origin"));
     }
 
+    /// The answer, and the route if there is one.
     async fn respond(
         self: Arc<Self>,
-        request: Request<Incoming>,
+        mut request: Request<Incoming>,
         peer: SocketAddr,
-    ) -> Response<Content> {
+        client: &mut Client,
+    ) -> (Response<Content>, Option<&'static Route>) {
         let from = peer.ip().to_canonical();
         if !self.api.addresses.is_empty() && !self.api.addresses.contains(&from) {
-            return ApiError::new(StatusCode::FORBIDDEN, "Bad IP").response(Form::Json);
+            let refused = ApiError::new(StatusCode::FORBIDDEN, "Bad IP");
+            return (refused.response(Form::Json), None);
         }
         if request.method() == Method::OPTIONS {
-            return preflight();
+            return (preflight(), None);
+        }
+        let path = request.uri().path().to_owned();
+        let segments = self.named_as_in_table(segments_of(&path));
+        let names: Vec<&str> = segments.iter().map(String::as_str).collect();
+        let method = request.method().clone();
+        let mut route = routes::find(&method, &path, &names);
+        // A browser's address bar.
+        if let Ok(Route {
+            endpoint: Endpoint::Welcome,
+            ..
+        }) = route
+            && names.is_empty()
+            && request.uri().query().is_none()
+            && files::wants_page(request.headers())
+            && let Some(page) = self.first_page()
+        {
+            route = Ok(page);
         }
         // Before anything runs.
+        let has_form = route.as_ref().is_ok_and(|route| route.endpoint.has_form());
         let form = match Form::accepted(request.headers()) {
             Ok(form) => form,
-            Err(_) if request.uri().path().trim_matches('/') == "events" => Form::Json,
-            Err(e) => return e.response(Form::Json),
+            Err(_) if !has_form && route.is_ok() => Form::Json,
+            Err(e) => return (e.response(Form::Json), None),
         };
-        let methods = match request.uri().path().split('/').find(|s| !s.is_empty()) {
-            Some(one) if one == self.api.webhook_url => "POST",
-            Some("events" | "stats") => "GET, HEAD",
-            _ => "GET, HEAD, POST",
+        let known = request.headers().get(IF_NONE_MATCH).cloned();
+        let handled = match route {
+            Ok(route) => {
+                client.id = session_id(request.headers());
+                if route.endpoint == Endpoint::WebSocket {
+                    // Java's client has it in the path.
+                    client.id = names.get(1).map(|id| (*id).to_owned()).or(client.id.take());
+                }
+                let found = client.id.as_deref().and_then(|id| self.sessions.get(id));
+                client.session = found;
+                // Before anything is read.
+                let admitted = self.admit(route, &request, from, client);
+                match admitted {
+                    Err(e) => Err(e),
+                    Ok(()) if route.endpoint == Endpoint::WebSocket => {
+                        socket::open(&self, &mut request, client)
+                    }
+                    Ok(()) => {
+                        self.clone()
+                            .read_and_handle(route, request, peer, segments.clone(), client)
+                            .await
+                    }
+                }
+            }
+            Err(ref e) => Err(e.clone()),
         };
-        // Before anything is read.
-        if let Err(e) = self.admit(&request) {
-            return e.response(form);
+        let mut response = match handled {
+            Ok(Reply::Value(answer)) if method == Method::GET => {
+                tagged(answer.response(form), known.as_ref())
+            }
+            Ok(Reply::Value(answer)) => answer.response(form),
+            Ok(Reply::Whole(response)) => response,
+            Err(e) => e.response(form),
+        };
+        allow(&mut response, routes::methods(&names));
+        (response, route.ok())
+    }
+
+    /// Settings may give these paths other names.
+    fn named_as_in_table(&self, mut segments: Vec<String>) -> Vec<String> {
+        let Some(first) = segments.first_mut() else {
+            return segments;
+        };
+        let api = &self.api;
+        for (name, here) in [
+            ("hook", &api.webhook_url),
+            ("app", &api.app_path),
+            ("static", &api.static_path),
+        ] {
+            if first == here {
+                name.clone_into(first);
+                return segments;
+            }
+            if first == name {
+                // No path has it.
+                first.insert(0, '/');
+            }
         }
+        segments
+    }
+
+    fn first_page(&self) -> Option<&'static Route> {
+        let path = match (&self.api.app, self.api.console) {
+            (Some(_), _) => "/app/{file*}",
+            (None, true) => "/console/{file*}",
+            (None, false) => return None,
+        };
+        routes::ROUTES.iter().find(|route| route.path == path)
+    }
+
+    async fn read_and_handle(
+        self: Arc<Self>,
+        route: &'static Route,
+        request: Request<Incoming>,
+        peer: SocketAddr,
+        segments: Vec<String>,
+        client: &Client,
+    ) -> Handled {
         // Whoever sends large ones must not use up the memory.
         let size = hyper::body::Body::size_hint(request.body());
         let is_large = size.upper().is_none_or(|upper| upper > LARGE);
         let _place = match is_large {
-            true => match place(&self.bodies).await {
-                Ok(place) => Some(place),
-                Err(e) => return e.response(form),
-            },
+            true => Some(place(&self.bodies).await?),
             false => None,
         };
-        let handled = match Call::read(request, peer, self.api.max_body).await {
-            Ok(call) => self.clone().handle(call).await,
-            Err(e) => Err(e),
-        };
-        let mut response = match handled {
-            Ok((Reply::Value(answer), _)) => answer.response(form),
-            Ok((Reply::Events, id)) => self.events(id),
-            Err(e) => e.response(form),
-        };
-        allow(&mut response, methods);
-        response
+        let call = Call::read(request, peer, segments, self.api.max_body).await?;
+        self.handle(route, call, client.clone()).await
     }
 
-    /// Whether a request may send its body: most take a session, and none with a cookie may come from a page of others.
-    fn admit(&self, request: &Request<Incoming>) -> Result<(), ApiError> {
-        if request.method() != Method::POST {
-            return Ok(());
+    /// Whether a request may be read: most take a session, none with a cookie may come from a page of others, and nobody may
+    /// send too many.
+    fn admit(
+        &self,
+        route: &Route,
+        request: &Request<Incoming>,
+        from: std::net::IpAddr,
+        client: &Client,
+    ) -> Result<(), ApiError> {
+        if route.endpoint == Endpoint::Events {
+            // Said to everybody: whoever puts a token there has to hear it.
+            let query = request.uri().query().unwrap_or_default();
+            let mut names = form_urlencoded::parse(query.as_bytes());
+            if names.any(|(name, _)| name != "tag") {
+                return Err(ApiError::bad(
+                    "The /events endpoint takes no query parameters but tag; send the token in the header X-Auth-Token",
+                ));
+            }
+        }
+        let is_open = match route.access {
+            Access::Open => true,
+            Access::Session => false,
+            Access::Hook => self.api.webhook_disable_auth,
+        };
+        let has_session = client.session.is_some();
+        if !is_open && !has_session {
+            self.limit(format!("address {from}"))?;
+            return Err(match route.endpoint {
+                Endpoint::Keys => ApiError::unauthorized("No authentication credentials given"),
+                _ => ApiError::no_session(),
+            });
         }
         let headers = request.headers();
-        let first = request.uri().path().split('/').find(|one| !one.is_empty());
-        let is_open = match first {
-            Some("login" | "run" | "token") => true,
-            Some(one) if one == self.api.webhook_url => self.api.webhook_disable_auth,
-            None | Some("jobs" | "minions" | "logout") => false,
-            // There is nothing.
-            Some(_) => true,
-        };
-        let session = session_id(headers).and_then(|id| self.sessions.get(&id));
-        if !is_open && session.is_none() {
-            return Err(ApiError::no_session());
-        }
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-        let has_cookie = text(TOKEN).is_none_or(str::is_empty) && session.is_some();
-        if let Some(origin) = text(ORIGIN).filter(|_| has_cookie) {
+        let may_act = request.method() == Method::POST || route.endpoint == Endpoint::WebSocket;
+        let has_cookie = text(TOKEN).is_none_or(str::is_empty) && has_session;
+        if let Some(origin) = text(ORIGIN).filter(|_| has_cookie && may_act) {
             let (_, host) = origin.split_once("://").unwrap_or_default();
             let is_own = text(HOST) == Some(host);
             if !is_own && !self.api.origins.iter().any(|one| one == origin) {
@@ -237,7 +382,23 @@ impl Service {
                 ));
             }
         }
-        Ok(())
+        match &client.session {
+            Some(session) => self.limit(format!("user {} {}", session.eauth, session.user)),
+            None if route.endpoint.is_audited() => self.limit(format!("address {from}")),
+            // Files of the console.
+            None => Ok(()),
+        }
+    }
+
+    fn limit(&self, who: String) -> Result<(), ApiError> {
+        let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        match limits.take(who, Instant::now()) {
+            true => Ok(()),
+            false => Err(ApiError::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "Too many requests: `rate_limit` of the setting `api` is the number per second",
+            )),
+        }
     }
 
     /// Runs what blocks in a thread of its own.
@@ -255,298 +416,16 @@ impl Service {
         done.unwrap_or_else(|e| Err(ApiError::unforeseen(&e.to_string())))
     }
 
-    /// The answer, and the id of the session.
-    async fn handle(self: Arc<Self>, call: Call) -> Result<(Reply, Option<String>), ApiError> {
-        let id = session_id(&call.headers);
-        let session = id.as_deref().and_then(|id| self.sessions.get(id));
-        let reply = self.route(call, id.clone(), session).await?;
-        Ok((reply, id))
-    }
-
-    async fn route(
-        self: Arc<Self>,
-        call: Call,
-        id: Option<String>,
-        session: Option<Session>,
-    ) -> Handled {
-        let is_get = [Method::GET, Method::HEAD].contains(&call.method);
-        let is_post = call.method == Method::POST;
-        let segments: Vec<&str> = call.segments.iter().map(String::as_str).collect();
-        if !is_get && !is_post {
-            return Err(ApiError::method());
-        }
-        match (segments.as_slice(), is_post) {
-            ([] | ["run"] | ["token"], false) if call.query.is_empty() => Ok(welcome().into()),
-            (["login"], false) => {
-                let map = halite_wire::map! {"status" => Value::Nil, "return" => "Please log in"};
-                Ok(Answer::new(map.into()).into())
-            }
-            (["login"], true) => self.log_in(call).await,
-            (["logout"], true) => {
-                session.ok_or_else(ApiError::no_session)?;
-                self.sessions.end(&id.unwrap_or_default());
-                let answer = Answer::returning("Your token has been cleared");
-                Ok(answer
-                    .header(SET_COOKIE, &cookie("", 0, self.api.tls.is_some()))
-                    .into())
-            }
-            ([] | ["jobs"], true) => {
-                let session = session.ok_or_else(ApiError::no_session)?;
-                self.commands(call, Some(session)).await
-            }
-            (["run"], true) => self.commands(call, None).await,
-            (["token"], true) => self.make_token(call).await,
-            (["minions"], true) => {
-                let session = session.ok_or_else(ApiError::no_session)?;
-                self.publish(call, session).await
-            }
-            (["minions", ..], false) => {
-                let session = session.ok_or_else(ApiError::no_session)?;
-                let tgt = call.argument("mid", 1)?.unwrap_or_else(|| "*".into());
-                let low = halite_wire::map! {
-                    "client" => "local", "tgt" => tgt, "fun" => "grains.items",
-                };
-                self.one(low, session)
-                    .await
-                    .map(|one| Answer::returning(Value::Array(vec![one])).into())
-            }
-            (["jobs", ..], false) => {
-                let session = session.ok_or_else(ApiError::no_session)?;
-                match call.argument("jid", 1)? {
-                    None => {
-                        let low = runner_low("jobs.list_jobs");
-                        let jobs = self.one(low, session).await?;
-                        Ok(Answer::returning(Value::Array(vec![jobs])).into())
-                    }
-                    Some(jid) => self.job(&jid, session).await,
-                }
-            }
-            (["keys", ..], false) => {
-                let session = session
-                    .ok_or_else(|| ApiError::unauthorized("No authentication credentials given"))?;
-                let mut low = halite_wire::map! {"client" => "wheel", "fun" => "key.list_all"};
-                if let Some(id) = call.argument("mid", 1)? {
-                    low.set("fun", "key.finger");
-                    low.set("match", id);
-                }
-                let done = self.one(low, session).await?;
-                let data = done.as_map().and_then(|map| map.get("data")?.as_map());
-                let keys = data.and_then(|data| data.get("return")).cloned();
-                Ok(Answer::returning(keys.unwrap_or_default()).into())
-            }
-            (["events"], false) => {
-                if !call.query.is_empty() {
-                    return Err(ApiError::bad(
-                        "The /events endpoint takes no query parameters; send the token in the header X-Auth-Token",
-                    ));
-                }
-                let session = session.ok_or_else(ApiError::no_session)?;
-                if !session.may_listen {
-                    return Err(ApiError::unauthorized(
-                        "Events need the permission @events, or everything, @runner and @wheel",
-                    ));
-                }
-                Ok(Reply::Events)
-            }
-            (["stats"], false) => {
-                session.ok_or_else(ApiError::no_session)?;
-                Ok(Answer::new(Map::new().into()).into())
-            }
-            ([hook, rest @ ..], _) if *hook == self.api.webhook_url => {
-                if !is_post {
-                    return Err(ApiError::method());
-                }
-                if !self.api.webhook_disable_auth {
-                    session.ok_or_else(ApiError::no_session)?;
-                }
-                let tag = std::iter::once("salt/netapi/hook")
-                    .chain(rest.iter().copied())
-                    .collect::<Vec<_>>()
-                    .join("/");
-                self.blocking(move |service| service.hook(&call, &tag))
-                    .await
-            }
-            ([] | ["run" | "token" | "login" | "logout", ..], _) => Err(ApiError::no_match()),
-            _ => Err(ApiError::not_found(&call.path)),
-        }
-    }
-
-    fn runner(&self) -> Runner<'_> {
+    pub(super) fn runner(&self) -> Runner<'_> {
         Runner {
             config: &self.config,
             stop: &self.stop,
         }
     }
-
-    /// One command of a session.
-    async fn one(self: Arc<Self>, low: Map, session: Session) -> Result<Value, ApiError> {
-        self.blocking(move |service| {
-            let token = Some(session.token.as_str());
-            let enabled = &service.config.netapi_enable_clients;
-            let done = service.runner().run(&low.into(), token, enabled)?;
-            Ok(done.into_iter().next().unwrap_or_default())
-        })
-        .await
-    }
-
-    async fn commands(self: Arc<Self>, call: Call, session: Option<Session>) -> Handled {
-        self.blocking(move |service| {
-            let lows = body::lowstates(call.content()?)?;
-            let token = session.as_ref().map(|session| session.token.as_str());
-            let enabled = &service.config.netapi_enable_clients;
-            let mut all = Vec::new();
-            for low in lows {
-                if service.stop.is_set() {
-                    return Err(ApiError::no_master());
-                }
-                all.extend(service.runner().run(&low, token, enabled)?);
-            }
-            Ok(Answer::returning(Value::Array(all)).into())
-        })
-        .await
-    }
-
-    /// Every lowstate as a job that nobody waits for.
-    async fn publish(self: Arc<Self>, call: Call, session: Session) -> Handled {
-        let enabled = &self.config.netapi_enable_clients;
-        if !enabled.iter().any(|one| one == "local_async") {
-            return Err(ApiError::bad(
-                "Client disabled: 'local_async'. Add to 'netapi_enable_clients' master config option to enable.",
-            ));
-        }
-        self.blocking(move |service| {
-            let lows = body::lowstates(call.content()?)?;
-            let (mut all, mut links) = (Vec::new(), Vec::new());
-            for low in lows {
-                let low = low.into_map();
-                let low = low.ok_or_else(|| ApiError::unforeseen("a lowstate is not a map"))?;
-                let token = Credentials::Token(session.token.clone());
-                let one = service.runner().publish(&low, token)?;
-                let jid = one.as_map().and_then(|map| map.str("jid"));
-                links.extend(
-                    jid.map(|jid| Value::Map(halite_wire::map! {"href" => format!("/jobs/{jid}")})),
-                );
-                all.push(one);
-            }
-            let links = halite_wire::map! {"jobs" => Value::Array(links)};
-            let map = halite_wire::map! {"return" => Value::Array(all), "_links" => links};
-            Ok(Answer::new(map.into()).status(StatusCode::ACCEPTED).into())
-        })
-        .await
-    }
-
-    async fn job(self: Arc<Self>, jid: &str, session: Session) -> Handled {
-        let job = match jid.parse::<Jid>() {
-            Ok(_) => {
-                let mut low = runner_low("jobs.list_job");
-                low.set("jid", jid);
-                self.one(low, session).await?
-            }
-            Err(_) => halite_wire::map! {
-                "jid" => jid, "Error" => "Cannot contact returner or no job with this jid",
-                "StartTime" => "", "Result" => Map::new(),
-            }
-            .into(),
-        };
-        let result = job.as_map().and_then(|job| job.get("Result")?.as_map());
-        let returns = result.into_iter().flat_map(Map::iter).map(|(id, one)| {
-            let value = one.as_map().and_then(|one| one.get("return"));
-            (id.clone(), value.cloned().unwrap_or_default())
-        });
-        let returns = Value::Map(Map(returns.collect()));
-        let map = halite_wire::map! {
-            "info" => Value::Array(vec![job.clone()]), "return" => Value::Array(vec![returns]),
-        };
-        Ok(Answer::new(map.into()).into())
-    }
-
-    /// Fires an event with what was sent.
-    fn hook(&self, call: &Call, tag: &str) -> Handled {
-        if tag.parse::<Tag>().is_err() || tag.contains(|c: char| c.is_control()) {
-            return Err(ApiError::bad("The path cannot be the tag of an event"));
-        }
-        let post = match call.body.is_empty() {
-            true => Map::new().into(),
-            false => call.content()?,
-        };
-        let mut headers = Map::new();
-        for (name, value) in &call.headers {
-            if !SECRET.contains(&name.as_str()) {
-                let value = String::from_utf8_lossy(value.as_bytes());
-                headers.set(title_case(name.as_str()), &*value);
-            }
-        }
-        headers.set("Remote-Addr", call.peer.ip().to_string());
-        let data = halite_wire::map! {
-            "body" => String::from_utf8_lossy(&call.body).into_owned(), "post" => post, "headers" => headers,
-        };
-        let mut bus = halite_master::events::Bus::new(&self.config);
-        bus.fire(tag, data);
-        if bus.lost() > 0 {
-            return Err(ApiError::no_master());
-        }
-        Ok(Answer::new(halite_wire::map! {"success" => true}.into()).into())
-    }
-
-    /// The event stream of a session, which ends with it.
-    fn events(self: Arc<Self>, id: Option<String>) -> Response<Content> {
-        let id = id.unwrap_or_default();
-        let listener = self.bus.listener();
-        let open = Open::new(self.clone());
-        let first = Bytes::from_static(b"retry: 400\n");
-        let rest = stream::unfold(
-            (listener, open, id),
-            |(mut listener, open, id)| async move {
-                let next = tokio::time::timeout(SILENCE, listener.recv()).await;
-                // The session is a living one for as long as somebody listens.
-                open.service.sessions.get(&id)?;
-                let bytes = match next {
-                    Ok(Ok(frame)) => frame,
-                    Ok(Err(RecvError::Lagged(n))) => {
-                        Bytes::from(format!(": {n} events were missed\n\n"))
-                    }
-                    Ok(Err(RecvError::Closed)) => return None,
-                    // Shows whether anybody is there.
-                    Err(_) => Bytes::from_static(b":\n\n"),
-                };
-                Some((bytes, (listener, open, id)))
-            },
-        );
-        let all = stream::once(async move { first }).chain(rest);
-        let frames = all.map(|bytes| Ok::<_, Infallible>(Frame::data(bytes)));
-        let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
-        let headers = response.headers_mut();
-        let media = HeaderValue::from_static("text/event-stream;charset=utf-8");
-        headers.insert(CONTENT_TYPE, media);
-        let cache = HeaderValue::from_static("no-cache");
-        headers.insert(hyper::header::CACHE_CONTROL, cache);
-        response
-    }
-}
-
-/// An open stream of events.
-struct Open {
-    service: Arc<Service>,
-}
-
-impl Open {
-    fn new(service: Arc<Service>) -> Open {
-        service.counters.listeners.fetch_add(1, Ordering::Relaxed);
-        Open { service }
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.service
-            .counters
-            .listeners
-            .fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// One of a limited number of places.
-async fn place(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
+pub(super) async fn place(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
     let place = tokio::time::timeout(PATIENCE, places.clone().acquire_owned()).await;
     place.ok().and_then(Result::ok).ok_or_else(|| {
         ApiError::new(
@@ -556,13 +435,18 @@ async fn place(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError
     })
 }
 
-fn welcome() -> Answer {
-    let names: Vec<String> = CLIENTS.iter().map(|(name, _)| (*name).to_owned()).collect();
-    Answer::new(halite_wire::map! {"return" => "Welcome", "clients" => names}.into())
-}
-
-fn runner_low(fun: &str) -> Map {
-    halite_wire::map! {"client" => "runner", "fun" => fun}
+/// That of the client, if it can be one, or a new one.
+fn request_id(headers: &HeaderMap) -> HeaderValue {
+    let is_id = |value: &&HeaderValue| {
+        let bytes = value.as_bytes();
+        let of_id = |b: &u8| b.is_ascii_alphanumeric() || b"-_.".contains(b);
+        (1..=ID).contains(&bytes.len()) && bytes.iter().all(of_id)
+    };
+    let given = headers.get(REQUEST_ID).filter(is_id).cloned();
+    given.unwrap_or_else(|| {
+        let made = HeaderValue::from_str(&random_hex(8));
+        made.unwrap_or(HeaderValue::from_static("none"))
+    })
 }
 
 /// A preflight: what may be sent; from where, the header of the origin says. Nothing runs, and no session is touched.
@@ -574,11 +458,16 @@ fn preflight() -> Response<Content> {
         (ACCESS_CONTROL_ALLOW_METHODS, "GET, HEAD, POST"),
         (
             ACCESS_CONTROL_ALLOW_HEADERS,
-            "Content-Type, Accept, X-Auth-Token, X-Requested-With",
+            "Content-Type, Accept, X-Auth-Token, X-Requested-With, X-Request-Id, If-None-Match, Last-Event-ID",
         ),
         (ACCESS_CONTROL_MAX_AGE, "600"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
     response
+}
+
+/// The value of a counter.
+pub(super) fn count(of: &AtomicU64) -> Value {
+    of.load(Ordering::Relaxed).into()
 }

@@ -2,8 +2,9 @@
 
 use halite_crypto::random_hex;
 use halite_sys::time::unix_now_f64;
+use halite_wire::ids::Jid;
 use halite_wire::{Map, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 pub const LIFE: Duration = Duration::from_secs(36_000);
 /// Most sessions; then the one that was silent for longest ends.
 const MOST: usize = 50_000;
+/// Most jobs of a session that are remembered.
+const MOST_JOBS: usize = 500;
 /// Bytes of an id, which has twice as many digits.
 const ID: usize = 20;
 
@@ -22,8 +25,14 @@ pub struct Session {
     pub token: String,
     /// When that expires, in Unix seconds.
     pub expire: f64,
+    /// When it was made.
+    pub start: f64,
     /// The user.
     pub user: String,
+    /// The system that has authenticated them.
+    pub eauth: String,
+    /// What they may do, as the configuration has it.
+    pub perms: Value,
     /// Whether they may follow all events, which show arguments of others' jobs.
     pub may_listen: bool,
 }
@@ -35,6 +44,14 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
+    /// What its owner is told: all but its id.
+    pub fn to_map(&self) -> Map {
+        halite_wire::map! {
+            "expire" => self.expire, "start" => self.start, "user" => self.user.as_str(),
+            "eauth" => self.eauth.as_str(), "perms" => self.perms.clone(),
+        }
+    }
+
     /// Whether its token is valid no more.
     pub fn has_expired(&self) -> bool {
         // NaN counts as expired.
@@ -43,12 +60,27 @@ impl Session {
     }
 }
 
+/// A session, and what belongs to it alone.
+struct Kept {
+    session: Session,
+    /// When it was used last.
+    seen: Instant,
+    /// The latest jobs that it has published.
+    jobs: VecDeque<Jid>,
+}
+
+impl Kept {
+    fn is_valid(&self) -> bool {
+        !self.session.has_expired() && self.seen.elapsed() < LIFE
+    }
+}
+
 /// All sessions.
 #[derive(Default)]
-pub struct Sessions(Mutex<HashMap<String, (Session, Instant)>>);
+pub struct Sessions(Mutex<HashMap<String, Kept>>);
 
 impl Sessions {
-    fn all(&self) -> MutexGuard<'_, HashMap<String, (Session, Instant)>> {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Kept>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -57,25 +89,48 @@ impl Sessions {
         let id = random_hex(ID);
         let mut all = self.all();
         if all.len() >= MOST {
-            let oldest = all.iter().min_by_key(|(_, (_, seen))| *seen);
+            let oldest = all.iter().min_by_key(|(_, kept)| kept.seen);
             if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
                 all.remove(&oldest);
             }
         }
-        all.insert(id.clone(), (session, Instant::now()));
+        let kept = Kept {
+            session,
+            seen: Instant::now(),
+            jobs: VecDeque::new(),
+        };
+        all.insert(id.clone(), kept);
         id
     }
 
     /// A session that has not expired.
     pub fn get(&self, id: &str) -> Option<Session> {
         let mut all = self.all();
-        let (session, seen) = all.get_mut(id)?;
-        if session.has_expired() || seen.elapsed() >= LIFE {
+        let kept = all.get_mut(id)?;
+        if !kept.is_valid() {
             all.remove(id);
             return None;
         }
-        *seen = Instant::now();
-        Some(session.clone())
+        kept.seen = Instant::now();
+        Some(kept.session.clone())
+    }
+
+    /// A session has published these jobs.
+    pub fn add_jobs(&self, id: &str, jobs: impl Iterator<Item = Jid>) {
+        let mut all = self.all();
+        let Some(kept) = all.get_mut(id) else { return };
+        for jid in jobs {
+            if kept.jobs.len() >= MOST_JOBS {
+                kept.jobs.pop_front();
+            }
+            kept.jobs.push_back(jid);
+        }
+    }
+
+    /// Whether a session has published this job, and not very many since.
+    pub fn has_job(&self, id: &str, jid: &Jid) -> bool {
+        let all = self.all();
+        all.get(id).is_some_and(|kept| kept.jobs.contains(jid))
     }
 
     /// Ends a session.
@@ -85,8 +140,7 @@ impl Sessions {
 
     /// Forgets those that have expired.
     pub fn expire(&self) {
-        self.all()
-            .retain(|_, (session, seen)| !session.has_expired() && seen.elapsed() < LIFE);
+        self.all().retain(|_, kept| kept.is_valid());
     }
 
     /// How many there are.
@@ -165,7 +219,10 @@ mod tests {
         let session = |expire: f64| Session {
             token: "t".into(),
             expire,
+            start: 1.0,
             user: "fred".into(),
+            eauth: "file".into(),
+            perms: Value::Nil,
             may_listen: false,
         };
         let valid = sessions.begin(session(unix_now_f64() + 60.0));
@@ -177,6 +234,10 @@ mod tests {
         }
         assert!(sessions.get("").is_none());
         assert_eq!(sessions.count(), 1);
+        let jid = |n: u32| Jid::from_time(1_800_000_000, n);
+        sessions.add_jobs(&valid, (0..=MOST_JOBS as u32).map(jid));
+        assert!(sessions.has_job(&valid, &jid(1)) && !sessions.has_job(&valid, &jid(0)));
+        assert!(!sessions.has_job("other", &jid(1)));
         sessions.end(&valid);
         assert!(sessions.get(&valid).is_none());
         assert!(!format!("{:?}", session(1.0)).contains('t'.to_string().repeat(2).as_str()));

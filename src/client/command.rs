@@ -1,7 +1,7 @@
 //! One job with its returns as data (`salt/modules/saltutil.py cmd`).
 
 use super::batch::{self, BatchObserver, BatchOptions, JobSession};
-use super::gather::{GatherTimeouts, MinionOutcome};
+use super::gather::{Gather, GatherTimeouts, MinionOutcome, OnOutcome, OnState};
 use super::local::{ClientError, Credentials, Job, LocalClient, Published};
 use halite_config::MasterConfig;
 use halite_sys::signals::StopFlag;
@@ -94,6 +94,35 @@ pub fn run(
     }
     collected.returns.minions.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(collected.returns)
+}
+
+/// Waits for the outcomes of all minions of a job that runs already, or has run: what there is of it first.
+///
+/// # Errors
+/// The master cannot be reached.
+pub fn follow(
+    config: &MasterConfig,
+    published: &Published,
+    credentials: Credentials,
+    stop: &dyn Fn() -> bool,
+    on_state: OnState,
+    each: OnOutcome,
+) -> Result<(), ClientError> {
+    let jobs = halite_store::Stores::open(config).jobs;
+    let mut client = LocalClient::new(config.clone());
+    client.set_credentials(credentials);
+    // Before the cache is read, so that nothing is missed between them.
+    let mut events = client.listen()?;
+    let patience = GatherTimeouts {
+        timeout: Duration::from_secs(config.timeout),
+        find_job: Duration::from_secs(config.gather_job_timeout),
+        together: true,
+    };
+    let mut gather = Gather::new(&mut client, &mut events, Some(&*jobs), patience);
+    gather.on_state = Some(on_state);
+    gather.add_job(published);
+    gather.read_job_cache(each);
+    gather.run(stop, each)
 }
 
 struct Collected {

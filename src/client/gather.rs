@@ -421,7 +421,7 @@ impl<'a> Gather<'a> {
     }
 
     /// Reads returns from the job cache that did not arrive over the bus.
-    fn read_job_cache(&mut self, each: OnOutcome) {
+    pub fn read_job_cache(&mut self, each: OnOutcome) {
         let Some(jobs) = self.jobs else { return };
         let jids: BTreeSet<String> = self.entries.values().map(|e| e.jid.clone()).collect();
         for text in jids {

@@ -233,6 +233,15 @@ impl LocalClient {
         })
     }
 
+    /// Gives up a token; whether it was valid.
+    ///
+    /// # Errors
+    /// The master cannot be reached.
+    pub fn rm_token(&mut self, token: &str) -> Result<bool, ClientError> {
+        let load = halite_wire::map! {"cmd" => "rm_token", "token" => token};
+        Ok(self.request(load)? == Value::from(true))
+    }
+
     /// Calls a runner or wheel function (`cmd` in the load) and returns the answer.
     pub fn call_master(&mut self, mut load: Map) -> Result<Value, ClientError> {
         match &self.credentials {

@@ -3,7 +3,7 @@
 //! Files stay each master's truth; NATS carries changes. One role, [`role`], is the only process that knows of NATS. It is a
 //! loop around deciders without IO: [`sync`] for keys, [`lease`] for the leader, [`claims`] for what the schedule starts. [`jobs`] has what masters
 //! tell each other about jobs, [`data`] what about minions ([`agents`]: of gateways), [`events`] what happens on
-//! their buses, [`members`] who is there, [`presence`] which minions are at each, [`resync`] what one lacks,
+//! their buses, [`members`] who is there, [`presence`] which minions are at each, [`resync`] what one lacks ([`letter`]),
 //! [`progress`] whether it is told the same as the others. [`pieces`] seals it.
 
 pub mod agents;
@@ -17,6 +17,7 @@ pub mod jobs;
 pub mod join;
 pub mod key_files;
 pub mod lease;
+pub mod letter;
 pub mod link;
 mod lost;
 pub mod members;

@@ -27,6 +27,18 @@ pub struct ApiConfig {
     pub webhook_url: String,
     /// `webhook_disable_auth`.
     pub webhook_disable_auth: bool,
+    /// `rate_limit`: requests per second of a user, or of an address without a session; 0: any number.
+    pub rate_limit: u32,
+    /// `console`: whether browsers get the console.
+    pub console: bool,
+    /// `app`: a page that browsers get in its place.
+    pub app: Option<PathBuf>,
+    /// `app_path`, without slashes: where it is as well.
+    pub app_path: String,
+    /// `static`: a directory with files for it.
+    pub static_dir: Option<PathBuf>,
+    /// `static_path`, without slashes: where these are.
+    pub static_path: String,
 }
 
 /// Files of its certificate.
@@ -40,6 +52,8 @@ pub struct ApiTls {
     pub key: PathBuf,
 }
 
+/// Requests per second, if the configuration says nothing.
+const RATE_LIMIT: u32 = 100;
 /// Most bytes of a body, if the configuration says nothing.
 const MAX_BODY: u64 = 1 << 20;
 
@@ -58,6 +72,12 @@ const SETTINGS: &[(&str, SettingKind)] = &[
     ("authorized_ips", SettingKind::List),
     ("webhook_url", SettingKind::Text),
     ("webhook_disable_auth", SettingKind::Flag),
+    ("rate_limit", SettingKind::Number(0, 1_000_000)),
+    ("console", SettingKind::Flag),
+    ("app", SettingKind::Text),
+    ("app_path", SettingKind::Text),
+    ("static", SettingKind::Text),
+    ("static_path", SettingKind::Text),
 ];
 
 /// Settings of stock that have no effect here.
@@ -72,10 +92,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "log_error_file",
     "expire_responses",
     "enable_sessions",
-    "app",
-    "app_path",
-    "static",
-    "static_path",
     "favicon",
     "root_prefix",
 ];
@@ -127,6 +143,11 @@ impl MasterConfig {
             .int("max_request_body_size")
             .and_then(|n| usize::try_from(n).ok());
         let acl = map.get("api_acl").and_then(Value::as_map);
+        let name = |setting: &str, default: &str| {
+            let given = text(setting).unwrap_or(default);
+            given.trim_matches('/').to_owned()
+        };
+        let rate_limit = map.int("rate_limit").and_then(|n| u32::try_from(n).ok());
         Some(ApiConfig {
             host: text("host").unwrap_or("0.0.0.0").to_owned(),
             port,
@@ -141,11 +162,14 @@ impl MasterConfig {
                 let users = acl.get("users").and_then(Value::as_map);
                 users.cloned().unwrap_or_default()
             }),
-            webhook_url: text("webhook_url")
-                .unwrap_or("hook")
-                .trim_matches('/')
-                .to_owned(),
+            webhook_url: name("webhook_url", "hook"),
             webhook_disable_auth: flag("webhook_disable_auth"),
+            rate_limit: rate_limit.unwrap_or(RATE_LIMIT),
+            console: map.get("console").is_none_or(Value::truthy),
+            app: text("app").map(PathBuf::from),
+            app_path: name("app_path", "app"),
+            static_dir: text("static").map(PathBuf::from),
+            static_path: name("static_path", "static"),
         })
     }
 
@@ -195,8 +219,22 @@ impl MasterConfig {
         if given.unwrap_or(0) != api.addresses.len() {
             return bad("authorized_ips", "IP addresses");
         }
-        if api.webhook_url.is_empty() || api.webhook_url.contains('/') {
-            return bad("webhook_url", "one name, such as /hook");
+        for (name, given) in [
+            ("webhook_url", &api.webhook_url),
+            ("app_path", &api.app_path),
+            ("static_path", &api.static_path),
+        ] {
+            if given.is_empty() || given.contains('/') {
+                return bad(name, "one name, such as /hook");
+            }
+        }
+        if let Some(tls) = &api.tls {
+            for (name, file) in [("ssl_crt", &tls.certificate), ("ssl_key", &tls.key)] {
+                if !file.is_file() {
+                    let file = file.display();
+                    warnings.push(format!("{path}:{name}: there is no file {file}"));
+                }
+            }
         }
         Ok(warnings)
     }

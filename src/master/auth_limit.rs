@@ -6,6 +6,7 @@
 //! share of one core and does not delay others. Sign-ins over the limit get no answer: any answer makes a
 //! minion try again sooner than silence does.
 
+use halite_sys::allowance::Allowance;
 use halite_sys::log_limiter::LogLimiter;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -31,27 +32,6 @@ pub(crate) struct AuthLimit {
     /// Those of them not reported yet, and the source of the last.
     unreported: LogLimiter,
     last: Option<IpAddr>,
-}
-
-/// The time at which a source that sticks to its rate would have sent as many requests (the "theoretical
-/// arrival time" of the generic cell rate algorithm).
-#[derive(Clone, Copy, Debug, Default)]
-struct Allowance(Option<Instant>);
-
-impl Allowance {
-    /// Whether it is fully replenished.
-    fn is_idle(self, now: Instant) -> bool {
-        self.0.is_none_or(|at| at <= now)
-    }
-
-    fn take(&mut self, now: Instant, cost: Duration, tolerance: Duration) -> bool {
-        let at = self.0.filter(|at| *at > now).unwrap_or(now);
-        if at.duration_since(now) > tolerance {
-            return false;
-        }
-        self.0 = Some(at + cost);
-        true
-    }
 }
 
 /// Sign-ins turned away since the last report.

@@ -168,6 +168,7 @@ static COMMANDS: &[Command] = &[
     counted("publish", Class::Publish, User, |s| &mut s.published, Clear(publish::request)),
     row("mk_token", Class::Login, User, Clear(|w, load, peer| Ok(w.mk_token(&load, peer)))),
     row("get_token", Class::Other, User, Clear(|w, load, _| Ok(w.access.get_token(&load)))),
+    row("rm_token", Class::Other, User, Clear(|w, load, _| Ok(w.rm_token(&load)))),
     row("runner", Class::Other, User, Clear(|w, load, peer| functions::request(w, CallApi::Runner, load, peer))),
     row("wheel", Class::Other, User, Clear(|w, load, peer| functions::request(w, CallApi::Wheel, load, peer))),
 
@@ -240,7 +241,7 @@ mod tests {
         }
     }
 
-    /// What stock Salt exposes and nothing else, except `_aes_keys` and `_resume`, which are halite's own.
+    /// What stock Salt exposes and nothing else, except `_aes_keys`, `_resume` and `rm_token`, which are halite's own.
     #[test]
     fn the_set_is_closed() {
         let names = |clear| -> Vec<&str> {
@@ -253,7 +254,7 @@ mod tests {
             names
         };
         #[rustfmt::skip]
-        assert_eq!(names(true), ["_auth", "get_token", "mk_token", "ping", "publish", "runner", "wheel"]);
+        assert_eq!(names(true), ["_auth", "get_token", "mk_token", "ping", "publish", "rm_token", "runner", "wheel"]);
         #[rustfmt::skip]
         assert_eq!(names(false), [
             "_aes_keys", "_dir_list", "_file_envs", "_file_find", "_file_hash", "_file_hash_and_stat", "_file_list",

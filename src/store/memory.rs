@@ -421,7 +421,7 @@ impl TokenStore for MemoryTokens {
     }
 
     fn put(&self, digest: &TokenDigest, token: &Token) -> io::Result<()> {
-        if self.tokens.get(digest).is_none() {
+        if token.is_revoked || self.tokens.get(digest).is_none() {
             self.tokens.put(digest.clone(), token.clone());
         }
         Ok(())

@@ -224,6 +224,7 @@ fn tokens_expire() {
             eauth: "pam".into(),
             groups: Vec::new(),
             auth_list: None,
+            is_revoked: false,
         };
         let text = stores.tokens.create(&token(100.0)).unwrap();
         stores.tokens.create(&token(20.0)).unwrap();
@@ -244,6 +245,14 @@ fn tokens_expire() {
         assert_eq!(stores.tokens.digests().unwrap(), [other]);
         let found = stores.tokens.get(&"ab".repeat(32), 150.0).unwrap().unwrap();
         assert_eq!(found.name, "eve");
+        // What its owner has given up does not come back from a master that has not heard of it.
+        assert!(stores.tokens.revoke(&"ab".repeat(32), 150.0).unwrap());
+        let digest = TokenDigest::of(&"ab".repeat(32));
+        stores.tokens.put(&digest, &found).unwrap();
+        assert_eq!(stores.tokens.get(&"ab".repeat(32), 150.0).unwrap(), None);
+        assert!(!stores.tokens.revoke(&"ab".repeat(32), 150.0).unwrap());
+        let told = stores.tokens.by_digest(&digest, 150.0).unwrap();
+        assert!(told.is_some_and(|token| token.is_revoked));
     });
 }
 

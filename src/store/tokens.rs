@@ -48,6 +48,8 @@ pub struct Token {
     pub groups: Vec<String>,
     /// Their permissions at that time, with `keep_acl_in_token`.
     pub auth_list: Option<Value>,
+    /// Whether its owner has given it up. It is stored until it expires, so that no other master brings it back.
+    pub is_revoked: bool,
 }
 
 impl Token {
@@ -62,6 +64,9 @@ impl Token {
         }
         if !self.groups.is_empty() {
             map.set("groups", self.groups.clone());
+        }
+        if self.is_revoked {
+            map.set("revoked", true);
         }
         map
     }
@@ -87,6 +92,7 @@ impl Token {
             eauth: map.str("eauth").filter(|n| !n.is_empty())?.to_owned(),
             groups: map.get("groups").map(Value::str_list).unwrap_or_default(),
             auth_list: map.get("auth_list").cloned(),
+            is_revoked: map.get("revoked").is_some_and(Value::truthy),
         })
     }
 
@@ -103,25 +109,42 @@ pub trait TokenStore: Send + Sync {
     /// Stores the content of a new token and returns the token, which is random.
     fn create(&self, token: &Token) -> io::Result<String>;
 
-    /// The content of a token; `None` if it is unknown, damaged, or has expired at `now` (seconds since the
+    /// The content of a token; `None` if it is unknown, damaged, revoked, or has expired at `now` (seconds since the
     /// epoch). Expired and damaged ones are removed.
     ///
     /// # Errors
     /// It cannot be read now, but may be valid.
     fn get(&self, token: &str, now: f64) -> io::Result<Option<Token>> {
         match is_token(token) {
-            true => self.by_digest(&TokenDigest::of(token), now),
+            true => {
+                let found = self.by_digest(&TokenDigest::of(token), now)?;
+                Ok(found.filter(|token| !token.is_revoked))
+            }
             false => Ok(None),
         }
     }
 
-    /// The same, for a token of which only the digest is known.
+    /// Revokes a token; whether it was valid.
+    ///
+    /// # Errors
+    /// It cannot be read, or not be changed: it may still be valid.
+    fn revoke(&self, token: &str, now: f64) -> io::Result<bool> {
+        let Some(mut found) = self.get(token, now)? else {
+            return Ok(false);
+        };
+        found.is_revoked = true;
+        self.put(&TokenDigest::of(token), &found)?;
+        Ok(true)
+    }
+
+    /// The same as [`TokenStore::get`], for a token of which only the digest is known. It may be revoked.
     ///
     /// # Errors
     /// It cannot be read now, but may be valid.
     fn by_digest(&self, digest: &TokenDigest, now: f64) -> io::Result<Option<Token>>;
 
-    /// Stores a token that another master of the cluster has created. One that is there already stays as it is.
+    /// Stores a token that another master of the cluster has created. One that is there already stays as it is, unless this
+    /// says that it is revoked.
     fn put(&self, digest: &TokenDigest, token: &Token) -> io::Result<()>;
 
     /// The digests of all tokens, perhaps of some that have expired.

@@ -3,6 +3,7 @@
 //! The only crate with `unsafe` code.
 
 pub mod accounts;
+pub mod allowance;
 pub mod command;
 pub mod crypt;
 pub mod daemon;

@@ -43,6 +43,19 @@ fn a_master_lists_the_minions_of_all() {
         assert_eq!(listed(&three, n, "not_present"), json!([]));
         assert_eq!(listed(&three, n, "up"), all);
     }
+    // A job for the minions of one master: nobody waits for the others.
+    let here = |n: usize, target: &str| {
+        three.at(n, |one| {
+            let words = [target, "test.ping", "--here", "--out", "txt"];
+            let ran = one.halite_cli().salt(&words);
+            ran.out + &ran.err
+        })
+    };
+    for n in 0..3 {
+        assert_eq!(here(n, "*").trim(), format!("m{n}: True"));
+    }
+    let said = here(0, "m1");
+    assert!(said.contains("connected to other masters"), "{said}");
     // One ends; its minion has no other master.
     three.masters[1].kill();
     for n in [0, 2] {

@@ -1,5 +1,6 @@
 //! Tokens of external authentication: what one master has given, the others of its cluster accept.
 
+use halite::client::local::LocalClient;
 use serde_json::json;
 use std::process::Command;
 use testing::cluster::{Cluster, LINES, is_member};
@@ -55,6 +56,23 @@ fn a_token_of_one_master_is_valid_at_all() {
     std::fs::remove_dir_all(cluster.masters[0].home.cache().join("tokens")).unwrap();
     cluster.masters[0].start_again();
     wait_until("the first knows it again", || works(&cluster.masters[0]));
+    let text = std::fs::read_to_string(&token).unwrap();
     std::fs::write(&token, "ab".repeat(32)).unwrap();
     assert!(!works(&cluster.masters[1]));
+    // What is revoked at one is revoked at all, also at one that was away, and by its word no other takes it up again.
+    std::fs::write(&token, &text).unwrap();
+    assert!(works(&third));
+    cluster.masters[0].stop();
+    let config = halite::config::load_master(&third.home.config_dir()).unwrap();
+    let revoke = || {
+        LocalClient::new(config.clone())
+            .rm_token(text.trim())
+            .unwrap()
+    };
+    assert!(revoke() && !revoke());
+    assert!(!works(&third));
+    wait_until("the second hears of it", || !works(&cluster.masters[1]));
+    cluster.masters[0].start_again();
+    wait_until("the first hears of it", || !works(&cluster.masters[0]));
+    assert!(!works(&third) && !works(&cluster.masters[1]));
 }

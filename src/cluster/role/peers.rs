@@ -1,12 +1,13 @@
 //! Who is there, and what masters ask each other.
 
 use super::{Cluster, Membership, tokens};
+use crate::letter::Letter;
 use crate::link::Channel;
 use crate::members::{Heard, Members, Standing};
 use crate::pieces::{Foreign, Voice};
 use crate::progress::ProgressCheck;
 use crate::record::token;
-use crate::resync::{Letter, Resync, answer};
+use crate::resync::{Resync, answer};
 use halite_config::ClusterConfig;
 use halite_crypto::ClusterSecret;
 use halite_master::score;

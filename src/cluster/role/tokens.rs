@@ -29,7 +29,7 @@ fn decode(bytes: &[u8]) -> Option<Vec<(TokenDigest, Token)>> {
 }
 
 impl Cluster<'_> {
-    /// This master has created a token.
+    /// This master has created a token, or revoked it.
     pub(super) fn tell_token(&mut self, digest: TokenDigest) {
         self.tell_these_tokens(std::iter::once(digest));
     }
@@ -120,6 +120,7 @@ mod tests {
             eauth: "pam".into(),
             groups: vec!["wheel".into()],
             auth_list: Some(vec![".*".to_owned()].into()),
+            is_revoked: true,
         };
         let digest = TokenDigest::of("abc");
         let message = |name: &str| {

@@ -1,4 +1,4 @@
-//! `mk_token` and `get_token` (`salt/master.py ClearFuncs`, `salt/auth/__init__.py`; reference
+//! `mk_token`, `get_token` and our `rm_token` (`salt/master.py ClearFuncs`, `salt/auth/__init__.py`; reference
 //! `salt-protocol.md` 7.4), and authentication by token.
 
 use super::rules::AuthList;
@@ -58,6 +58,7 @@ impl Access {
             eauth,
             groups,
             auth_list,
+            is_revoked: false,
         };
         let text = self
             .tokens
@@ -76,6 +77,15 @@ impl Access {
                 Value::Map(found.map(|t| t.to_answer(token)).unwrap_or_default())
             }
         }
+    }
+
+    /// Whoever has a token may give it up; true if it was valid.
+    pub fn rm_token(&self, load: &Map) -> Value {
+        let token = load.str("token").unwrap_or_default();
+        let done = self.tokens.revoke(token, unix_now_f64());
+        done.inspect_err(|e| log::error!("a token cannot be revoked: {e}"))
+            .unwrap_or(false)
+            .into()
     }
 
     fn look_up(&self, token: &str) -> Result<Token, String> {

@@ -252,14 +252,27 @@ impl Context {
     pub fn mk_token(&mut self, load: &Map, peer: &str) -> Value {
         let answer = self.access.mk_token(load, peer);
         let token = answer.as_map().and_then(|answer| answer.str("token"));
-        if let (Some(cluster), Some(token)) = (&self.cluster, token) {
+        self.tell_token(token.unwrap_or_default());
+        answer
+    }
+
+    /// See [`Access::rm_token`]; the other masters of the cluster are told.
+    pub fn rm_token(&mut self, load: &Map) -> Value {
+        let answer = self.access.rm_token(load);
+        if answer == Value::from(true) {
+            self.tell_token(load.str("token").unwrap_or_default());
+        }
+        answer
+    }
+
+    fn tell_token(&self, token: &str) {
+        if let Some(cluster) = self.cluster.as_ref().filter(|_| !token.is_empty()) {
             let digest = TokenDigest::of(token);
             let parts = ["".as_bytes(), b"token", digest.as_str().as_bytes()];
             if let Err(e) = cluster.send(&parts) {
                 log::error!("a token does not reach the other masters of the cluster: {e}");
             }
         }
-        answer
     }
 
     /// Whether answers to returns of these jobs wait until the servers of the cluster have them.

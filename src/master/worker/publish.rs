@@ -10,6 +10,7 @@ use halite_crypto::CipherKind;
 use halite_store::audit::Decision;
 use halite_store::keys::KeyState;
 use halite_store::minions::MinionInventory;
+use halite_store::presence::{self, ConnectedHere};
 use halite_sys::exit::ExitError;
 use halite_sys::time::{unix_now, unix_now_i64};
 use halite_target::{Target, TargetError, TargetType};
@@ -18,6 +19,7 @@ use halite_wire::ids::{Jid, MinionId};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::topics::{self, BROADCAST, PRIVATE, SYNDIC};
 use halite_wire::{Map, Value};
+use std::collections::BTreeSet;
 
 /// Fields of a request that a job consists of, beside its additions; all others are dropped, credentials among them.
 const FIELDS: [&str; 10] = [
@@ -30,6 +32,8 @@ pub(super) const FAR: i64 = 24 * 3600;
 const MOST_TOLD: usize = 7 << 20;
 /// Why a job is refused that the other masters of the cluster cannot get.
 const ALONE: &str = "Not published: this master has no connection to its cluster. `halite --here` reaches the minions that are connected to this master.";
+/// Why a job for the minions of this master reaches none.
+const ELSEWHERE: &str = "those that match are connected to other masters of the cluster";
 
 /// Handles one publish request.
 pub(crate) fn request(worker: &mut Context, mut load: Map, peer: &str) -> Result<Value, ExitError> {
@@ -139,10 +143,17 @@ pub(super) fn send_out(
 ) -> Result<Value, ExitError> {
     let Resolved {
         mut target,
-        minions,
+        mut minions,
         missing,
         error,
     } = meant;
+    let has_matched = !minions.is_empty();
+    if order.is_here {
+        remove_elsewhere(worker, &mut minions)?;
+    }
+    if has_matched && minions.is_empty() {
+        return Ok(no_match(load, ELSEWHERE));
+    }
     // Lower masters may know minions that match; a target that cannot be evaluated is no target for them either.
     let unusable = matches!(
         error,
@@ -229,6 +240,24 @@ pub(super) fn send_out(
         "enc" => "clear",
         "load" => halite_wire::map! {"jid" => jid.as_str(), "minions" => minions, "missing" => missing},
     }))
+}
+
+/// Leaves out minions that are connected to other masters: nobody waits for them. Those that are connected nowhere stay.
+fn remove_elsewhere(worker: &Context, minions: &mut Vec<String>) -> Result<(), ExitError> {
+    let (config, stores) = (&worker.config, &worker.stores);
+    let ids: BTreeSet<MinionId> = minions.iter().filter_map(|id| id.parse().ok()).collect();
+    let mut elsewhere = presence::elsewhere(config, stores);
+    elsewhere.retain(|id, _| ids.contains(id));
+    let both: Vec<MinionId> = elsewhere.keys().cloned().collect();
+    for id in ConnectedHere::default()
+        .look(config, stores, Some(&both))?
+        .keys()
+    {
+        elsewhere.remove(id);
+    }
+    let is_elsewhere = |id: MinionId| elsewhere.contains_key(&id);
+    minions.retain(|id| !id.parse().is_ok_and(is_elsewhere));
+    Ok(())
 }
 
 fn shown(job: &Map) -> String {

@@ -5,7 +5,7 @@
 use super::found;
 use crate::tokens::{Token, TokenDigest, TokenStore};
 use halite_crypto::{HashType, fill_random};
-use halite_sys::daemon::{make_dir, write_new};
+use halite_sys::daemon::{make_dir, write_atomic, write_new};
 use halite_sys::safe_open::open_no_follow;
 use halite_wire::msgpack::{self, Profile};
 use std::io::{self, ErrorKind, Read};
@@ -40,7 +40,11 @@ impl LocalTokens {
     fn write(&self, digest: &TokenDigest, token: &Token) -> io::Result<()> {
         make_dir(&self.dir, 0o700)?;
         let packed = msgpack::encode_map(&token.to_map(), Profile::Wire);
-        write_new(&self.path(digest), &packed, 0o600)
+        let write = match token.is_revoked {
+            true => write_atomic,
+            false => write_new,
+        };
+        write(&self.path(digest), &packed, 0o600)
     }
 
     fn load(&self, path: &Path, now: f64) -> io::Result<Option<Token>> {
@@ -132,6 +136,7 @@ mod tests {
             eauth: "pam".into(),
             groups: vec!["wheel".into()],
             auth_list: None,
+            is_revoked: false,
         }
     }
 
