@@ -52,6 +52,11 @@ missing_for_tests() {
             [ -e /etc/pam.d ] || printf '%s\n' libpam0g libpam-modules
             has useradd || echo passwd
             ;;
+        browser)
+            has chromium || echo chromium
+            has node || echo nodejs
+            has npm || echo npm
+            ;;
         tools)
             has setpriv || echo util-linux
             has ip || echo iproute2

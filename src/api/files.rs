@@ -16,7 +16,7 @@ use std::path::Path;
 const LARGEST: u64 = 32 << 20;
 /// What pages of the console may do: use their own files and this service, nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
-     base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'";
+     base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// What a browser asks for in its address bar: pages before anything else.
 pub(super) fn wants_page(headers: &HeaderMap) -> bool {

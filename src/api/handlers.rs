@@ -66,10 +66,12 @@ impl Service {
                     .await
             }
             Endpoint::Session => {
-                let session = client.session()?;
-                let mut told = session.to_map();
-                told.set("clients", self.config.netapi_enable_clients.clone());
-                Ok(Answer::returning(Value::Array(vec![told.into()])).into())
+                let told = client.session.iter().map(|session| {
+                    let mut told = session.to_map();
+                    told.set("clients", self.config.netapi_enable_clients.clone());
+                    Value::Map(told)
+                });
+                Ok(Answer::returning(Value::Array(told.collect())).into())
             }
             Endpoint::Settings => {
                 let systems = self.config.external_auth.iter();

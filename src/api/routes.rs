@@ -179,7 +179,7 @@ pub const ROUTES: &[Route] = &[
     get("/health", E::Health, Open, &[], "200 while this service runs"),
     get("/ready", E::Ready, Open, &[], "200 while the master serves, otherwise 503"),
     get("/openapi.json", E::OpenApi, Open, &[], "This description"),
-    get("/console/session", E::Session, Session, &[], "Who has logged in, and what they may do"),
+    get("/console/session", E::Session, Open, &[], "Who has logged in, and what they may do; an empty list without a session"),
     get("/console/settings", E::Settings, Open, &[], "What a form for a login needs"),
     get("/console/{file*}", E::Asset, Open, &[], "A file of the console"),
     get("/app/{file*}", E::Application, Open, &[], "The file of the setting `app`"),

@@ -152,8 +152,7 @@ impl Service {
             Ok(job) => job.unwrap_or_default(),
             Err(e) => {
                 log::error!("api: the job {jid} cannot be read: {e}");
-                return send(
-                    "error",
+                return send("failed",
                     halite_wire::map! {"error" => "The job cache cannot be read"},
                 );
             }
@@ -208,8 +207,7 @@ impl Service {
         );
         if let Err(e) = followed {
             log::warn!("api: the job {jid} cannot be followed: {e}");
-            return send(
-                "error",
+            return send("failed",
                 halite_wire::map! {"error" => "Salt Master is not available."},
             );
         }

@@ -79,6 +79,9 @@ fn acceptor(files: &ApiTls) -> Result<TlsAcceptor, ExitError> {
             chain.push(one.map_err(|e| error(path, &e))?);
         }
     }
+    if chain.is_empty() {
+        return Err(error(&files.certificate, &"there is no certificate in it"));
+    }
     let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|e| error(&files.key, &e))?;
     let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
     let config = ServerConfig::builder_with_provider(provider)

@@ -58,6 +58,8 @@ const RATE_LIMIT: u32 = 100;
 const MAX_BODY: u64 = 1 << 20;
 
 const SETTINGS: &[(&str, SettingKind)] = &[
+    // A map, which is looked at apart.
+    ("api_acl", SettingKind::Text),
     ("port", SettingKind::Number(1, 65_535)),
     ("host", SettingKind::Text),
     ("disable_ssl", SettingKind::Flag),

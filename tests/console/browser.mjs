@@ -63,7 +63,7 @@ export async function open(browser, { url }, { width = 1280, height = 900, schem
     const text = `${message.text()} (${message.location().url ?? ''})`;
     if (/Content Security Policy|TrustedHTML|TrustedScript/.test(text)) offences.policy.push(text);
     // A browser calls each answer of 401 an error; a wrong password and a page without a session have one.
-    else if (!(offences.mayBeRefused ? /status of 401/ : /status of 401.*\/(login|console\/session)\)/).test(text)) offences.console.push(text);
+    else if (!(offences.mayBeRefused ? /status of 401/ : /status of 401.*\/login\)/).test(text)) offences.console.push(text);
   });
   await page.evaluateOnNewDocument(() => {
     window.violations = [];

@@ -1,5 +1,8 @@
 // The steps of an operator's day, in their order: later ones use what earlier ones have done.
 
+import { rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { go, input, logIn, offences, open, press, says, shot, texts, type, until } from './browser.mjs';
 
 /** Fails with a sentence. */
@@ -124,13 +127,13 @@ async function runFails(state) {
 }
 
 async function runLive({ page, ids }) {
-  // One answers at once, the others after a file has appeared: the first result is there before the job is over.
-  const flag = `/tmp/halite-console-${process.pid}-${Date.now()}`;
+  // One answers at once, the others, which are on this host, after a file has appeared: the first result is there before the job is
+  // over.
+  const flag = path.join(tmpdir(), `halite-console-${process.pid}-${Date.now()}`);
   await run(page, ids.join(','), 'cmd.run', `"test {{ grains.id }} = ${ids[0]} || while ! test -e ${flag}; do sleep 0.1; done" template=jinja`);
   await says(page, '.results .card', ids[0]);
   await says(page, '.hint', 'Waiting for');
   expect(!(await page.$eval('.summary', (one) => one.textContent)).includes('Done'), 'the job is not over yet');
-  const { writeFile, rm } = await import('node:fs/promises');
   await writeFile(flag, '');
   await finished(page);
   await rm(flag);
@@ -221,7 +224,7 @@ async function compare(state) {
   await page.focus('.list');
   for (const key of ['Home', 'Space', 'ArrowDown', 'Space']) await page.keyboard.press(key);
   await press(page, 'main button', 'Compare');
-  await says(page, '.summary', '1 minions answered otherwise');
+  await says(page, '.summary', 'Answered otherwise: 1.');
   await says(page, '.card h2', ids[2]);
   await says(page, '.diff del', 'the same');
   await says(page, '.diff ins', 'another');
@@ -278,6 +281,7 @@ async function german({ page, config }) {
   await go(page, '#/fleet');
   await page.select('footer .field:nth-child(2) select', 'de');
   await says(page, 'h1', 'Flotte');
+  await says(page, '.list .space', 'verbunden');
   expect(await page.evaluate(() => document.documentElement.lang) === 'de', 'the language of the page is told');
   await shot(page, config, 'fleet-german');
   await page.select('footer .field:nth-child(2) select', 'en');

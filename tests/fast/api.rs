@@ -58,7 +58,7 @@ pub struct Place {
     _minions: [Minion; 2],
 }
 
-const USERS: &str = "alice:wonder\nbob:builder\ncarol:singer\ndave:runner\neve:nothing\n";
+pub const USERS: &str = "alice:wonder\nbob:builder\ncarol:singer\ndave:runner\neve:nothing\n";
 
 impl Place {
     pub fn start(more: &str) -> Place {

@@ -20,6 +20,7 @@ mod cluster_seen;
 mod cluster_tokens;
 mod collective_brokers;
 mod command_line;
+mod console;
 mod cve;
 mod docker;
 mod federation_broker;

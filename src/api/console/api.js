@@ -52,12 +52,7 @@ export const settings = () => request('/console/settings');
 
 /** The session of the cookie, or `null`. */
 export async function session() {
-  try {
-    return (await request('/console/session')).return[0] ?? null;
-  } catch (error) {
-    if (error.status === 401) return null;
-    throw error;
-  }
+  return (await request('/console/session')).return[0] ?? null;
 }
 
 export const logIn = (username, password, eauth) => request('/login', { username, password, eauth });
@@ -113,13 +108,11 @@ export const ids = (text) => (Array.isArray(text) ? text : text.split(/[\s,]+/).
 function stream(path, listeners, onState) {
   const source = new EventSource(path);
   source.onopen = () => onState?.('open');
-  source.onerror = async (event) => {
-    // The service may tell an error of its own under that name.
-    if (event.data) {
-      source.close();
-      onState?.('failed', JSON.parse(event.data).error);
-      return;
-    }
+  source.addEventListener('failed', (event) => {
+    source.close();
+    onState?.('failed', JSON.parse(event.data).error);
+  });
+  source.onerror = async () => {
     if (source.readyState !== EventSource.CLOSED) {
       onState?.('waiting');
       return;

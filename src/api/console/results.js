@@ -60,7 +60,7 @@ export class Results {
     this.waiting = element('p', { class: 'hint' });
     this.filters = element('div', { class: 'filters', role: 'group', 'aria-label': t('filter') });
     this.place = element('div', { class: 'results' });
-    this.element = element('section', { 'aria-label': t('results') }, this.summary, this.meter, this.waiting, this.filters, this.place);
+    this.element = element('section', { class: 'answers stack', 'aria-label': t('results') }, this.summary, this.meter, this.waiting, this.filters, this.place);
     this.tell = later(() => app.say(this.words()), 900);
     this.drawNow();
   }

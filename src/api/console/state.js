@@ -51,7 +51,10 @@ export function ask(title, body, act, kind = 'main') {
 }
 
 /** The time of day, to say how fresh something is. */
-export const clock = () => new Date().toLocaleTimeString(document.documentElement.lang);
+export const clock = () => new Date().toLocaleTimeString(document.documentElement.lang, { hourCycle: 'h23' });
+
+/** A date with its time. */
+export const moment = (date) => new Date(date).toLocaleString(document.documentElement.lang, { dateStyle: 'medium', timeStyle: 'short', hourCycle: 'h23' });
 
 /** The moment that a jid names, as the master's clock had it. */
 export function jidTime(jid) {

@@ -5,7 +5,7 @@ import { app, problem } from './state.js';
 import { choice, element, field, fill, later } from './dom.js';
 import { t } from './texts.js';
 
-export const KINDS = ['glob', 'compound', 'list', 'grain', 'grain_pcre', 'pcre', 'nodegroup', 'ipcidr', 'pillar', 'pillar_exact'];
+const KINDS = ['glob', 'compound', 'list', 'grain', 'grain_pcre', 'pcre', 'nodegroup', 'ipcidr', 'pillar', 'pillar_exact'];
 
 const EXAMPLES = {
   glob: 'web*', compound: 'G@os:Debian and web*', list: 'web1, web2', grain: 'os:Debian', grain_pcre: 'os:(Debian|Ubuntu)', pcre: 'web\\d+',

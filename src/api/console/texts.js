@@ -206,7 +206,7 @@ export const TEXTS = {
   compare: ['Compare two jobs', 'Zwei Aufträge vergleichen'],
   'compare.before': ['First', 'Erster'],
   'compare.after': ['Second', 'Zweiter'],
-  'compare.summary': ['{other} minions answered otherwise, {same} the same', '{other} Minions haben anders geantwortet, {same} gleich'],
+  'compare.summary': ['Answered otherwise: {other}. The same: {same}.', 'Anders geantwortet: {other}. Gleich: {same}.'],
   'compare.same': ['Both jobs have the same results', 'Beide Aufträge haben dieselben Ergebnisse'],
   'compare.only.before': ['Only the first job has an answer.', 'Nur der erste Auftrag hat eine Antwort.'],
   'compare.only.after': ['Only the second job has an answer.', 'Nur der zweite Auftrag hat eine Antwort.'],

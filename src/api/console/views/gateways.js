@@ -1,7 +1,7 @@
 // What is reached through gateways: sysinspect nodes, collectives, and ARENA runtimes with their modules.
 
 import * as api from '../api.js';
-import { app, load } from '../state.js';
+import { app, load, moment } from '../state.js';
 import { element, empty, fill, table } from '../dom.js';
 import { t } from '../texts.js';
 
@@ -63,7 +63,7 @@ function arena(place) {
       const sorted = [...found].sort((a, b) => (b.created ?? 0) - (a.created ?? 0));
       return table(t('arena.modules'), [t('schedule.name'), t('arena.state'), t('arena.file'), t('minion'), t('arena.created')], sorted.slice(0, 500).map((one) => [
         element('span', { title: one.uuid }, one.name ?? one.uuid ?? ''), one.state ?? '', element('code', {}, one.file ?? ''), one.id ?? '',
-        one.created ? new Date(one.created * 1000).toLocaleString(document.documentElement.lang) : '']));
+        one.created ? moment(one.created * 1000) : '']));
     });
   }
 }

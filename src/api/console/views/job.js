@@ -31,7 +31,7 @@ export function show(place, [jid], _query, setTitle) {
       [t('jobs.user'), job.User], [t('jobs.time'), jidTime(jid)],
     ];
     const head = [
-      element('dl', { class: 'facts' }, facts.map(([name, value]) => element('div', {}, element('dt', {}, name), element('dd', {}, value)))),
+      element('dl', { class: 'facts call-facts' }, facts.map(([name, value]) => element('div', {}, element('dt', {}, name), element('dd', {}, value)))),
       element('p', { class: 'buttons' },
         !isOfMaster && app.permissions.mayRun(fun) ? element('a', { class: 'button main', href: link('run', { job: jid }) }, t('job.repeat')) : null,
         hasStates ? element('a', { class: 'button', href: `#/states/${jid}` }, t('nav.states')) : null,

@@ -1,7 +1,7 @@
 // The master itself: queues, losses, restarts of its processes, and its cluster.
 
 import * as api from '../api.js';
-import { app, clock, load } from '../state.js';
+import { app, clock, load, moment } from '../state.js';
 import { button, element, fill, table } from '../dom.js';
 import { t } from '../texts.js';
 
@@ -38,7 +38,7 @@ function draw(status) {
   return [
     element('p', { class: `summary ${lost || restarted ? 'bad' : ''}` }, t(lost ? 'master.lost' : restarted ? 'master.restarted' : 'master.fine')),
     element('dl', { class: 'figures' },
-      figure(t('fleet.version'), status.master.version), figure(t('master.since'), new Date(status.master.since).toLocaleString(document.documentElement.lang)),
+      figure(t('fleet.version'), status.master.version), figure(t('master.since'), moment(status.master.since)),
       figure(t('fleet.connected'), status.minions?.connected ?? 0), figure(t('master.silent'), status.minions?.silent ?? 0),
       figure(t('master.workers'), Object.entries(status.workers ?? {}).map(([name, count]) => `${count} ${name}`).join(', ')),
       figure(t('master.oldest'), `${status.oldest_request ?? 0} s`), figure(t('master.waiting'), status.jobs_waiting ?? 0)),

@@ -73,6 +73,7 @@ function group(minions) {
       found.set(key, one);
     }
   }
+  for (const one of found.values()) for (const list of [one.failed, one.changed]) list.sort((a, b) => byId(a.minion, b.minion));
   return [...found.values()].map((one) => ({ ...one, longest: Math.max(...one.times), sum: one.times.reduce((a, b) => a + b, 0) }));
 }
 
