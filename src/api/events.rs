@@ -25,7 +25,7 @@ const LARGEST: usize = 256 << 10;
 /// Bytes that a listener is sent at a time; it may go over that by one event.
 const CHUNK: usize = 64 << 10;
 /// Events that a listener looks at before others have their turn.
-const TURN: usize = 512;
+const TURN: usize = 32;
 
 /// An event of the ring.
 struct Entry {
@@ -206,7 +206,7 @@ impl Listener {
                 // An error: the process ends.
                 true if self.news.changed().await.is_err() => std::future::pending().await,
                 true => {}
-                // None of these was wanted.
+                // None of these was wanted: others have their turn.
                 false => tokio::task::yield_now().await,
             }
         }

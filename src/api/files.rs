@@ -8,25 +8,15 @@ use halite_store::files::confined::{ConfinedPath, Links};
 use halite_store::files::names;
 use halite_sys::safe_open::read_regular;
 use hyper::Response;
-use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderValue};
+use hyper::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderValue};
 use std::io::Read;
 use std::path::Path;
 
 /// Largest file that is sent, in bytes.
-const LARGEST: u64 = 32 << 20;
+const LARGEST: u64 = 8 << 20;
 /// What pages of the console may do: use their own files and this service, nothing else.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
      base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
-
-/// What a browser asks for in its address bar: pages before anything else.
-pub(super) fn wants_page(headers: &HeaderMap) -> bool {
-    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    accept.is_some_and(|accept| {
-        accept
-            .split([',', ';'])
-            .any(|one| one.trim() == "text/html")
-    })
-}
 
 /// Media types by the end of names.
 const MEDIA: &[(&str, &str)] = &[
@@ -113,20 +103,6 @@ fn page(mut response: Response<Content>, policy: Option<&'static str>) -> Reply 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn browsers_get_pages_and_programs_do_not() {
-        let wants = |accept: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(ACCEPT, HeaderValue::from_str(accept).unwrap());
-            wants_page(&headers)
-        };
-        assert!(wants(
-            "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
-        ));
-        assert!(!wants("*/*") && !wants("application/json"));
-        assert!(!wants_page(&HeaderMap::new()));
-    }
 
     #[test]
     fn the_console_is_in_the_program() {

@@ -82,7 +82,7 @@ impl Service {
                 Ok(Answer::new(map.into()).into())
             }
             Endpoint::Asset | Endpoint::Application | Endpoint::Static => {
-                self.blocking(move |service| service.file(route.endpoint, &call))
+                self.apart(move |service| service.file(route.endpoint, &call))
                     .await
             }
             Endpoint::Health => Ok(Answer::new(halite_wire::map! {"status" => "ok"}.into()).into()),
@@ -182,13 +182,16 @@ impl Service {
                 }
             }
             credentials(&given)?;
+            service.check_acl(&given, call.peer.ip())?;
             for name in ["token", "username", "password", "eauth"] {
                 if let Some(value) = given.get(name) {
                     low.set(name, value.clone());
                 }
             }
             let enabled = &service.config.netapi_enable_clients;
-            let done = service.runner().run(&low.into(), None, enabled)?;
+            let done = service
+                .runner(&service.stop)
+                .run(&low.into(), None, enabled)?;
             let data = done
                 .first()
                 .and_then(|one| one.as_map()?.get("data")?.as_map());
@@ -207,7 +210,8 @@ impl Service {
             "halite-api" => halite_wire::map! {
                 "requests" => count(&counters.requests), "refused" => count(&counters.refused),
                 "limited" => count(&counters.limited), "failed" => count(&counters.failed),
-                "listeners" => count(&counters.listeners), "sessions" => self.sessions.count() as u64,
+                "listeners" => count(&counters.listeners), "running" => self.shares.count() as u64,
+                "sessions" => self.sessions.count() as u64,
             }
         }
     }
@@ -243,10 +247,10 @@ impl Service {
         low: Map,
         session: Session,
     ) -> Result<Value, ApiError> {
-        self.blocking(move |service| {
+        self.waiting(session.who(), move |service, stop| {
             let token = Some(session.token.as_str());
             let enabled = &service.config.netapi_enable_clients;
-            let done = service.runner().run(&low.into(), token, enabled)?;
+            let done = service.runner(stop).run(&low.into(), token, enabled)?;
             Ok(done.into_iter().next().unwrap_or_default())
         })
         .await
@@ -254,20 +258,28 @@ impl Service {
 
     async fn commands(self: Arc<Self>, call: Call, client: Client) -> Handled {
         // Without a session, each command has credentials.
-        let session = client
-            .session
-            .filter(|_| call.segments.first().is_none_or(|one| one != "run"));
-        self.blocking(move |service| {
+        let is_run = call.segments.first().is_some_and(|one| one == "run");
+        let session = client.session.filter(|_| !is_run);
+        let who = match &session {
+            Some(session) => session.who(),
+            None => format!("address {}", call.peer.ip()),
+        };
+        self.waiting(who, move |service, stop| {
             let lows = body::lowstates(call.content()?)?;
             let token = session.as_ref().map(|session| session.token.as_str());
             let enabled = &service.config.netapi_enable_clients;
             let mut all = Vec::new();
             for low in lows {
-                if service.stop.is_set() {
+                if service.stop.is_set() || stop.is_set() {
                     return Err(ApiError::no_master());
                 }
-                let done = service.runner().run(&low, token, enabled)?;
-                if session.is_some() {
+                let map = low.as_map();
+                if let Some(map) = map.filter(|_| session.is_none()) {
+                    service.check_acl(map, call.peer.ip())?;
+                }
+                let is_job = map.and_then(|map| map.str("client")) == Some("local_async");
+                let done = service.runner(stop).run(&low, token, enabled)?;
+                if is_job && session.is_some() {
                     service.note_jobs(client.id.as_deref(), &done);
                 }
                 all.extend(done);
@@ -293,7 +305,7 @@ impl Service {
                 let low = low.into_map();
                 let low = low.ok_or_else(|| ApiError::unforeseen("a lowstate is not a map"))?;
                 let token = Credentials::Token(session.token.clone());
-                let one = service.runner().publish(&low, token)?;
+                let one = service.runner(&service.stop).publish(&low, token)?;
                 let jid = one.as_map().and_then(|map| map.str("jid"));
                 links.extend(
                     jid.map(|jid| Value::Map(halite_wire::map! {"href" => format!("/jobs/{jid}")})),

@@ -10,6 +10,7 @@ pub mod body;
 pub mod events;
 mod files;
 mod handlers;
+mod limits;
 mod login;
 pub mod lowstate;
 mod openapi;

@@ -10,19 +10,20 @@ use halite_master::access::roles::external;
 use halite_wire::{Map, Value};
 use hyper::StatusCode;
 use hyper::header::SET_COOKIE;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 impl Service {
     /// `POST /login`.
     pub(super) async fn log_in(self: Arc<Self>, call: Call) -> Handled {
         let (headers, from) = (call.headers.clone(), call.peer.ip());
-        let low = self.clone().blocking(move |_| login_of(&call)).await?;
+        let low = self.clone().apart(move |_| login_of(&call)).await?;
         let wrong = || ApiError::unauthorized("Could not authenticate using provided credentials");
         let user = low.str("username").unwrap_or_default();
         if !self.api.may_log_in(user, from) {
             return Err(wrong());
         }
-        let answer = self.clone().blocking(move |s| s.token(&low)).await;
+        let answer = self.clone().apart(move |s| s.token(&low)).await;
         let answer = answer.map_err(|e| match e.status {
             StatusCode::UNAUTHORIZED => wrong(),
             _ => e,
@@ -55,7 +56,16 @@ impl Service {
             self.sessions.end(&before);
         }
         let told = session.to_map();
-        let id = self.sessions.begin(session);
+        let (id, ended) = self.sessions.begin(session);
+        if let Some(ended) = ended {
+            log::warn!(
+                "api: {} has too many sessions; the oldest one ends",
+                ended.user
+            );
+            let service = self.clone();
+            // Nobody waits for that.
+            tokio::spawn(service.apart(move |service| service.revoke(&ended)));
+        }
         let mut map = halite_wire::map! {"token" => id.as_str()};
         map.0.extend(told.0);
         let cookie = cookie(&id, LIFE.as_secs(), self.api.tls.is_some());
@@ -77,6 +87,19 @@ impl Service {
         }
     }
 
+    /// `api_acl`, for a map with credentials.
+    ///
+    /// # Errors
+    /// This user may not log in from there.
+    pub(super) fn check_acl(&self, low: &Map, from: IpAddr) -> Result<(), ApiError> {
+        match low.str("username") {
+            Some(user) if !self.api.may_log_in(user, from) => Err(ApiError::unauthorized(
+                "Could not authenticate using provided credentials",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Gives up the token of a session that has ended.
     pub(super) fn revoke(&self, session: &Session) -> Result<(), ApiError> {
         let mut client = LocalClient::new(self.config.clone());
@@ -88,14 +111,16 @@ impl Service {
 
     /// `POST /token`.
     pub(super) async fn make_token(self: Arc<Self>, call: Call) -> Handled {
-        let low = self.clone().blocking(move |_| login_of(&call)).await?;
+        let from = call.peer.ip();
+        let low = self.clone().apart(move |_| login_of(&call)).await?;
         let user = low.str("username").unwrap_or_default().to_owned();
+        self.check_acl(&low, from)?;
         if login(&low).is_none() {
             return Err(ApiError::bad(
                 "Require \"username\", \"password\", and \"eauth\" params",
             ));
         }
-        let token = self.blocking(move |service| service.token(&low)).await;
+        let token = self.apart(move |service| service.token(&low)).await;
         let token = token.map_err(|e| match e.status {
             StatusCode::UNAUTHORIZED => ApiError::unauthorized(format!(
                 "Authentication failure of type \"eauth\" occurred for user {user}."

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use halite_wire::Value;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, StatusCode};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -122,6 +122,16 @@ pub(super) fn session_id(headers: &HeaderMap) -> Option<String> {
     })
 }
 
+/// What a browser asks for in its address bar: pages before anything else.
+pub(super) fn wants_page(headers: &HeaderMap) -> bool {
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+    accept.is_some_and(|accept| {
+        accept
+            .split([',', ';'])
+            .any(|one| one.trim() == "text/html")
+    })
+}
+
 /// The cookie of a session.
 pub(super) fn cookie(id: &str, seconds: u64, is_secure: bool) -> String {
     let secure = if is_secure { "; Secure" } else { "" };
@@ -168,5 +178,19 @@ mod tests {
         }
         assert_eq!(title_case("x-auth-token"), "X-Auth-Token");
         assert!(cookie("a", 1, true).contains("HttpOnly; SameSite=Strict; Secure"));
+    }
+
+    #[test]
+    fn browsers_get_pages_and_programs_do_not() {
+        let wants = |accept: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_str(accept).unwrap());
+            wants_page(&headers)
+        };
+        assert!(wants(
+            "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+        ));
+        assert!(!wants("*/*") && !wants("application/json"));
+        assert!(!wants_page(&HeaderMap::new()));
     }
 }

@@ -6,7 +6,8 @@
 //! On failure: its successor knows no sessions, so that clients have to log in again. Jobs and runners that it has started go on.
 
 use crate::events::Bus;
-use crate::service::{COMMANDS, FOLLOWED, Service};
+use crate::limits::{Place, Shares};
+use crate::service::{COMMANDS, FOLLOWED, LOGINS, Service};
 use crate::tls::Certificate;
 use halite_config::{ApiConfig, MasterConfig};
 use halite_master::roles::Roles;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutStream;
 
 /// How often to look for a stop.
 const TURN: Duration = Duration::from_millis(200);
@@ -33,6 +35,10 @@ const LOOK: Duration = Duration::from_secs(1);
 const HEAD: Duration = Duration::from_secs(10);
 /// Most connections; further ones wait in the backlog.
 const CONNECTIONS: usize = 4096;
+/// Most of them from one address.
+const OF_ADDRESS: usize = 1024;
+/// How long a client may take to read what was sent.
+const WRITE: Duration = Duration::from_secs(60);
 /// Most bytes of a head.
 const HEAD_BYTES: usize = 64 << 10;
 /// Threads that serve connections.
@@ -54,7 +60,7 @@ pub(super) fn run(
     let service = Arc::new(Service::new(config, api, bus, stop));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
-        .max_blocking_threads(COMMANDS + FOLLOWED)
+        .max_blocking_threads(COMMANDS + FOLLOWED + LOGINS)
         .enable_all()
         .build()
         .map_err(ExitError::from)?;
@@ -102,6 +108,7 @@ async fn accept(
     certificate: Option<Arc<Certificate>>,
 ) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let shares = Shares::default();
     loop {
         let Ok(place) = places.clone().acquire_owned().await else {
             return;
@@ -110,14 +117,18 @@ async fn accept(
             Ok((stream, peer)) => {
                 let service = service.clone();
                 let acceptor = certificate.as_ref().map(|one| one.acceptor());
+                let Ok(share) = shares.take(&peer.ip().to_string(), OF_ADDRESS) else {
+                    continue;
+                };
+                let place: Place = Arc::new((place, share));
                 tokio::spawn(async move {
                     let _ = stream.set_nodelay(true);
                     match acceptor {
-                        None => serve(stream, peer, service).await,
+                        None => serve(stream, peer, service, &place).await,
                         Some(acceptor) => {
                             let opened = tokio::time::timeout(HEAD, acceptor.accept(stream)).await;
                             match opened {
-                                Ok(Ok(stream)) => serve(stream, peer, service).await,
+                                Ok(Ok(stream)) => serve(stream, peer, service, &place).await,
                                 Ok(Err(e)) => log::debug!("api: TLS with {peer}: {e}"),
                                 Err(_) => log::debug!("api: TLS with {peer}: it takes too long"),
                             }
@@ -139,16 +150,23 @@ async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: SocketAddr,
     service: Arc<Service>,
+    place: &Place,
 ) {
-    let answer = service_fn(move |request| {
+    let place = place.clone();
+    let answer = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         let service = service.clone();
+        // A WebSocket keeps it.
+        request.extensions_mut().insert(place.clone());
         async move { Ok::<_, std::convert::Infallible>(service.answer(request, peer).await) }
     });
+    let mut stream = TimeoutStream::new(stream);
+    // Whoever reads nothing must not keep an answer in memory.
+    stream.set_write_timeout(Some(WRITE));
     let ended = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
         .max_buf_size(HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), answer)
+        .serve_connection(TokioIo::new(Box::pin(stream)), answer)
         .with_upgrades()
         .await;
     if let Err(e) = ended {

@@ -3,12 +3,11 @@
 
 use crate::answer::{Answer, ApiError, Content, Form, allow, tagged};
 use crate::events::Bus;
-use crate::files;
+use crate::limits::{Limits, Shares, StopAtEnd, network_of, place};
 use crate::lowstate::Runner;
-use crate::request::{Call, TOKEN, segments_of, session_id};
+use crate::request::{Call, TOKEN, segments_of, session_id, wants_page};
 use crate::routes::{self, Access, Endpoint, Route};
 use crate::session::{Session, Sessions};
-use crate::socket;
 use halite_config::{ApiConfig, MasterConfig};
 use halite_crypto::random_hex;
 use halite_store::audit::{AuditLog, Decision};
@@ -24,25 +23,29 @@ use hyper::header::{
     IF_NONE_MATCH, ORIGIN, SERVER,
 };
 use hyper::{Method, Request, Response, StatusCode};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use std::time::Instant;
+use tokio::sync::Semaphore;
 
 /// Most commands at a time: each waits in a thread of its own.
 pub(super) const COMMANDS: usize = 256;
 /// Most jobs that are followed at a time, each in a thread of its own as well.
 pub(super) const FOLLOWED: usize = 128;
-/// How long a command waits for a place among these.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Most logins and files at a time, each in a thread of its own too.
+pub(super) const LOGINS: usize = 64;
+/// Most commands of a user, or of an address without a session, at a time.
+const SHARE: usize = 64;
 /// Most large bodies in memory; further requests wait.
 const BODIES: usize = 64;
 /// Size from which a body is large, in bytes.
 const LARGE: u64 = 16 << 10;
 /// Seconds of its rate that a client may use at once.
 const BURST: u32 = 10;
+/// Where a request of a browser comes from.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The header with the id of a request.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Longest id of a request that a client gives.
@@ -70,10 +73,14 @@ pub struct Service {
     pub(super) stop: StopFlag,
     pub(super) bus: Bus,
     places: Arc<Semaphore>,
+    logins: Arc<Semaphore>,
+    pub(super) shares: Shares,
     pub(super) followers: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
+    bodies_of_strangers: Arc<Semaphore>,
     audit: AuditLog,
-    limits: Mutex<Allowances<String>>,
+    limits: Limits,
+    limits_of_strangers: Limits,
     /// Clients that have logged in.
     pub sessions: Sessions,
     /// What has happened so far.
@@ -118,16 +125,22 @@ impl Client {
 impl Service {
     /// For the master with this configuration.
     pub fn new(config: &MasterConfig, api: &ApiConfig, bus: Bus, stop: &StopFlag) -> Service {
+        let burst = api.rate_limit.saturating_mul(BURST);
+        let limits = || Mutex::new(Allowances::new(api.rate_limit, burst));
         Service {
             config: config.clone(),
             api: api.clone(),
             stop: stop.clone(),
             bus,
             places: Arc::new(Semaphore::new(COMMANDS)),
+            logins: Arc::new(Semaphore::new(LOGINS)),
+            shares: Shares::default(),
             followers: Arc::new(Semaphore::new(FOLLOWED)),
             bodies: Arc::new(Semaphore::new(BODIES)),
+            bodies_of_strangers: Arc::new(Semaphore::new(BODIES)),
             audit: AuditLog::new(Path::new(&config.audit_log)),
-            limits: Mutex::new(Allowances::new(api.rate_limit, api.rate_limit * BURST)),
+            limits: limits(),
+            limits_of_strangers: limits(),
             sessions: Sessions::default(),
             counters: Counters::default(),
         }
@@ -155,16 +168,22 @@ impl Service {
         } else if status.is_server_error() {
             self.counters.failed.fetch_add(1, Ordering::Relaxed);
         }
-        if route.is_none_or(|route| route.endpoint.is_audited()) {
+        // What has no route has not been let in, and strangers must not fill the log.
+        if route.is_some_and(|route| route.endpoint.is_audited())
+            && status != StatusCode::TOO_MANY_REQUESTS
+        {
             let user = client.session.as_ref().map_or("", |one| &one.user);
             let took = began.elapsed().as_millis();
             let id = request_id.to_str().unwrap_or_default();
+            // Its path may have the id of a session.
+            let is_socket = route.is_some_and(|route| route.endpoint == Endpoint::WebSocket);
+            let what = if is_socket { "GET /ws" } else { &what };
             self.audit.write(&Decision {
                 what: "api",
                 user,
                 method: if user.is_empty() { "" } else { "session" },
                 from: &peer.ip().to_canonical().to_string(),
-                function: Some(&what.as_str().into()),
+                function: Some(&what.into()),
                 allowed: !status.is_client_error() && !status.is_server_error(),
                 reason: &format!("{} in {took} ms, request {id}", status.as_u16()),
                 ..Decision::default()
@@ -235,7 +254,7 @@ impl Service {
         }) = route
             && names.is_empty()
             && request.uri().query().is_none()
-            && files::wants_page(request.headers())
+            && wants_page(request.headers())
             && let Some(page) = self.first_page()
         {
             route = Ok(page);
@@ -262,7 +281,7 @@ impl Service {
                 match admitted {
                     Err(e) => Err(e),
                     Ok(()) if route.endpoint == Endpoint::WebSocket => {
-                        socket::open(&self, &mut request, client)
+                        self.web_socket(&mut request, client)
                     }
                     Ok(()) => {
                         self.clone()
@@ -271,7 +290,10 @@ impl Service {
                     }
                 }
             }
-            Err(ref e) => Err(e.clone()),
+            Err(ref e) => {
+                let limited = self.limit(&self.limits_of_strangers, network_of(from));
+                Err(limited.err().unwrap_or_else(|| e.clone()))
+            }
         };
         let mut response = match handled {
             Ok(Reply::Value(answer)) if method == Method::GET => {
@@ -328,8 +350,12 @@ impl Service {
         // Whoever sends large ones must not use up the memory.
         let size = hyper::body::Body::size_hint(request.body());
         let is_large = size.upper().is_none_or(|upper| upper > LARGE);
+        let bodies = match client.session {
+            Some(_) => &self.bodies,
+            None => &self.bodies_of_strangers,
+        };
         let _place = match is_large {
-            true => Some(place(&self.bodies).await?),
+            true => Some(place(bodies).await?),
             false => None,
         };
         let call = Call::read(request, peer, segments, self.api.max_body).await?;
@@ -342,7 +368,7 @@ impl Service {
         &self,
         route: &Route,
         request: &Request<Incoming>,
-        from: std::net::IpAddr,
+        from: IpAddr,
         client: &Client,
     ) -> Result<(), ApiError> {
         if route.endpoint == Endpoint::Events {
@@ -351,7 +377,7 @@ impl Service {
             let mut names = form_urlencoded::parse(query.as_bytes());
             if names.any(|(name, _)| name != "tag") {
                 return Err(ApiError::bad(
-                    "The /events endpoint takes no query parameters but tag; send the token in the header X-Auth-Token",
+                    "The /events endpoint takes no query parameters; send the token in the header X-Auth-Token (tag is the only one)",
                 ));
             }
         }
@@ -362,7 +388,7 @@ impl Service {
         };
         let has_session = client.session.is_some();
         if !is_open && !has_session {
-            self.limit(format!("address {from}"))?;
+            self.limit(&self.limits_of_strangers, network_of(from))?;
             return Err(match route.endpoint {
                 Endpoint::Keys => ApiError::unauthorized("No authentication credentials given"),
                 _ => ApiError::no_session(),
@@ -372,26 +398,35 @@ impl Service {
         let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
         let may_act = request.method() == Method::POST || route.endpoint == Endpoint::WebSocket;
         let has_cookie = text(TOKEN).is_none_or(str::is_empty) && has_session;
-        if let Some(origin) = text(ORIGIN).filter(|_| has_cookie && may_act) {
+        // Browsers say so of requests that pages of others make, also without an origin. `GET /minions` runs a job.
+        let is_from_elsewhere =
+            text(FETCH_SITE).is_some_and(|site| ["cross-site", "same-site"].contains(&site));
+        let is_page = matches!(
+            route.endpoint,
+            Endpoint::Asset | Endpoint::Application | Endpoint::Static | Endpoint::Welcome
+        );
+        let is_refused = is_from_elsewhere && has_cookie && !is_page;
+        if is_refused && text(ORIGIN).is_none() {
+            return Err(other_origin());
+        }
+        let may_act = may_act && (has_cookie || route.endpoint == Endpoint::LogIn);
+        if let Some(origin) = text(ORIGIN).filter(|_| may_act || is_refused) {
             let (_, host) = origin.split_once("://").unwrap_or_default();
             let is_own = text(HOST) == Some(host);
             if !is_own && !self.api.origins.iter().any(|one| one == origin) {
-                return Err(ApiError::new(
-                    StatusCode::FORBIDDEN,
-                    "Pages of this origin may not use it; cors_origins lists those that may",
-                ));
+                return Err(other_origin());
             }
         }
         match &client.session {
-            Some(session) => self.limit(format!("user {} {}", session.eauth, session.user)),
-            None if route.endpoint.is_audited() => self.limit(format!("address {from}")),
-            // Files of the console.
-            None => Ok(()),
+            Some(session) => self.limit(&self.limits, session.who()),
+            // A balancer that looks must not take a busy service for a dead one.
+            None if route.endpoint == Endpoint::Health => Ok(()),
+            None => self.limit(&self.limits_of_strangers, network_of(from)),
         }
     }
 
-    fn limit(&self, who: String) -> Result<(), ApiError> {
-        let mut limits = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+    fn limit(&self, limits: &Limits, who: String) -> Result<(), ApiError> {
+        let mut limits = limits.lock().unwrap_or_else(PoisonError::into_inner);
         match limits.take(who, Instant::now()) {
             true => Ok(()),
             false => Err(ApiError::new(
@@ -407,8 +442,38 @@ impl Service {
         run: impl FnOnce(&Service) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         let place = place(&self.places).await?;
+        self.in_thread(place, run).await
+    }
+
+    /// The same, for logins and files: commands must not take their places.
+    pub(super) async fn apart<T: Send + 'static>(
+        self: Arc<Self>,
+        run: impl FnOnce(&Service) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let place = place(&self.logins).await?;
+        self.in_thread(place, run).await
+    }
+
+    /// The same, for what waits for minions or runners: until its client has gone, and so many at a time of the same `who`.
+    pub(super) async fn waiting<T: Send + 'static>(
+        self: Arc<Self>,
+        who: String,
+        run: impl FnOnce(&Service, &StopFlag) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let share = self.shares.take(&who, SHARE)?;
+        let stop = StopFlag::default();
+        let _at_end = StopAtEnd(stop.clone());
+        let place = place(&self.places).await?;
+        self.in_thread((place, share), move |service| run(service, &stop))
+            .await
+    }
+
+    async fn in_thread<T: Send + 'static>(
+        self: Arc<Self>,
+        place: impl Send + 'static,
+        run: impl FnOnce(&Service) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
         let done = tokio::task::spawn_blocking(move || {
-            // It goes on when its client has gone.
             let _place = place;
             run(&self)
         });
@@ -416,23 +481,19 @@ impl Service {
         done.unwrap_or_else(|e| Err(ApiError::unforeseen(&e.to_string())))
     }
 
-    pub(super) fn runner(&self) -> Runner<'_> {
+    pub(super) fn runner<'a>(&'a self, stop: &'a StopFlag) -> Runner<'a> {
         Runner {
             config: &self.config,
-            stop: &self.stop,
+            stop,
         }
     }
 }
 
-/// One of a limited number of places.
-pub(super) async fn place(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, ApiError> {
-    let place = tokio::time::timeout(PATIENCE, places.clone().acquire_owned()).await;
-    place.ok().and_then(Result::ok).ok_or_else(|| {
-        ApiError::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "Too many commands are running; try again later",
-        )
-    })
+fn other_origin() -> ApiError {
+    ApiError::new(
+        StatusCode::FORBIDDEN,
+        "Pages of this origin may not use it; cors_origins lists those that may",
+    )
 }
 
 /// That of the client, if it can be one, or a new one.

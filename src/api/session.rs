@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 pub const LIFE: Duration = Duration::from_secs(36_000);
 /// Most sessions; then the one that was silent for longest ends.
 const MOST: usize = 50_000;
+/// Most sessions of a user.
+const MOST_OF_USER: usize = 100;
 /// Most jobs of a session that are remembered.
 const MOST_JOBS: usize = 500;
 /// Bytes of an id, which has twice as many digits.
@@ -44,6 +46,11 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
+    /// The user, for limits.
+    pub fn who(&self) -> String {
+        format!("user {} {}", self.eauth, self.user)
+    }
+
     /// What its owner is told: all but its id.
     pub fn to_map(&self) -> Map {
         halite_wire::map! {
@@ -84,10 +91,20 @@ impl Sessions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new session; its id, which nobody can guess or choose.
-    pub fn begin(&self, session: Session) -> String {
+    /// A new session: its id, which nobody can guess or choose, and the oldest one of this user, which ends if there are too many.
+    pub fn begin(&self, session: Session) -> (String, Option<Session>) {
         let id = random_hex(ID);
         let mut all = self.all();
+        let mut of_user: Vec<_> = all
+            .iter()
+            .filter(|(_, kept)| kept.session.who() == session.who())
+            .map(|(id, kept)| (kept.seen, id.clone()))
+            .collect();
+        of_user.sort_unstable();
+        let ended = match of_user.first().filter(|_| of_user.len() >= MOST_OF_USER) {
+            Some((_, oldest)) => all.remove(oldest).map(|kept| kept.session),
+            None => None,
+        };
         if all.len() >= MOST {
             let oldest = all.iter().min_by_key(|(_, kept)| kept.seen);
             if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
@@ -100,7 +117,7 @@ impl Sessions {
             jobs: VecDeque::new(),
         };
         all.insert(id.clone(), kept);
-        id
+        (id, ended)
     }
 
     /// A session that has not expired.
@@ -225,11 +242,11 @@ mod tests {
             perms: Value::Nil,
             may_listen: false,
         };
-        let valid = sessions.begin(session(unix_now_f64() + 60.0));
+        let (valid, _) = sessions.begin(session(unix_now_f64() + 60.0));
         assert_eq!(valid.len(), 40);
         assert_eq!(sessions.get(&valid).unwrap().user, "fred");
         for expire in [unix_now_f64() - 1.0, f64::NAN] {
-            let expired = sessions.begin(session(expire));
+            let (expired, _) = sessions.begin(session(expire));
             assert!(sessions.get(&expired).is_none());
         }
         assert!(sessions.get("").is_none());
@@ -240,6 +257,9 @@ mod tests {
         assert!(!sessions.has_job("other", &jid(1)));
         sessions.end(&valid);
         assert!(sessions.get(&valid).is_none());
+        let new = || sessions.begin(session(unix_now_f64() + 60.0)).1.is_some();
+        assert!((0..MOST_OF_USER).all(|_| !new()) && new());
+        assert_eq!(sessions.count(), MOST_OF_USER);
         assert!(!format!("{:?}", session(1.0)).contains('t'.to_string().repeat(2).as_str()));
     }
 }

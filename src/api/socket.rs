@@ -2,6 +2,7 @@
 
 use crate::answer::ApiError;
 use crate::events::{Listener, Next};
+use crate::limits::Place;
 use crate::service::{Client, Handled, Reply, Service};
 use crate::stream::Open;
 use futures_util::{SinkExt, StreamExt};
@@ -11,7 +12,7 @@ use hyper::header::{
     CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION,
     UPGRADE,
 };
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use std::fmt;
 use std::sync::Arc;
@@ -34,12 +35,18 @@ const LARGEST: usize = 64 << 10;
 
 type Socket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
 
-/// Answers the request for one, and serves it from then on.
-pub(super) fn open(
-    service: &Arc<Service>,
-    request: &mut Request<Incoming>,
-    client: &Client,
-) -> Handled {
+impl Service {
+    /// Answers the request for one, and serves it from then on.
+    pub(super) fn web_socket(
+        self: &Arc<Self>,
+        request: &mut Request<Incoming>,
+        client: &Client,
+    ) -> Handled {
+        open(self, request, client)
+    }
+}
+
+fn open(service: &Arc<Service>, request: &mut Request<Incoming>, client: &Client) -> Handled {
     let session = client.session()?;
     if !session.may_listen {
         return Err(ApiError::unauthorized(
@@ -59,19 +66,23 @@ pub(super) fn open(
         })
     };
     let key = headers.get(SEC_WEBSOCKET_KEY).filter(|key| key.len() == 24);
-    let is_one =
-        has(UPGRADE, "websocket") && has(CONNECTION, "upgrade") && has(SEC_WEBSOCKET_VERSION, "13");
+    let is_one = request.method() == Method::GET
+        && has(UPGRADE, "websocket")
+        && has(CONNECTION, "upgrade")
+        && has(SEC_WEBSOCKET_VERSION, "13");
     let Some(key) = key.filter(|_| is_one) else {
         return Err(ApiError::bad("Not a WebSocket handshake of version 13"));
     };
     let accept = HeaderValue::from_str(&derive_accept_key(key.as_bytes()));
     let accept = accept.map_err(|e| ApiError::unforeseen(&e.to_string()))?;
+    let place = request.extensions().get::<Place>().cloned();
     let upgraded = hyper::upgrade::on(request);
     let (open, id) = (
         Open::new(service.clone()),
         client.id.clone().unwrap_or_default(),
     );
     tokio::spawn(async move {
+        let _place = place;
         match upgraded.await {
             Ok(upgraded) => {
                 let config = WebSocketConfig::default()

@@ -2,8 +2,9 @@
 
 use crate::answer::{ApiError, Content};
 use crate::handlers::runner_low;
+use crate::limits::{StopAtEnd, place};
 use crate::request::Call;
-use crate::service::{Client, Handled, Reply, Service, place};
+use crate::service::{Client, Handled, Reply, Service};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::{self, Stream};
@@ -28,12 +29,16 @@ use tokio::sync::mpsc;
 
 /// Longest silence of a stream.
 const SILENCE: Duration = Duration::from_secs(30);
+/// Most jobs that a user follows at a time.
+const SHARE: usize = 32;
 /// How long a client may take to read what is there.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Returns that wait for a client to read them.
 const WAITING: usize = 64;
 /// Most globs of a listener.
 const GLOBS: usize = 16;
+/// Most bytes of them: every event is compared with each.
+const GLOB_BYTES: usize = 512;
 /// The event that a client has heard last.
 const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -58,20 +63,14 @@ impl Drop for Open {
     }
 }
 
-/// Sets a flag when its stream has ended.
-struct StopAtEnd(StopFlag);
-
-impl Drop for StopAtEnd {
-    fn drop(&mut self) {
-        self.0.set();
-    }
-}
-
 impl Service {
     /// The event stream of a session, which ends with it.
     pub(super) fn events(self: Arc<Self>, call: Call, client: Client) -> Handled {
-        if call.query.len() > GLOBS {
-            return Err(ApiError::bad(format!("tag: at most {GLOBS} of them")));
+        let size: usize = call.query.iter().map(|(_, glob)| glob.len()).sum();
+        if call.query.len() > GLOBS || size > GLOB_BYTES {
+            return Err(ApiError::bad(format!(
+                "tag: at most {GLOBS} of them, and {GLOB_BYTES} bytes"
+            )));
         }
         let session = client.session()?;
         if !session.may_listen {
@@ -114,14 +113,20 @@ impl Service {
             low.set("jid", jid.as_str());
             self.clone().one(low, session.clone()).await?;
         }
+        let share = self
+            .shares
+            .take(&format!("follows {}", session.who()), SHARE)?;
         let place = place(&self.followers).await?;
         let (sender, receiver) = mpsc::channel(WAITING);
         let stop = StopFlag::default();
         let at_end = StopAtEnd(stop.clone());
         let (service, handle) = (self.clone(), Handle::current());
         tokio::task::spawn_blocking(move || {
-            let _place = place;
+            let _places = (place, share);
             let send = |event: &str, data: Map| {
+                if stop.is_set() {
+                    return;
+                }
                 let data = pyjson::dumps(&data.into());
                 let frame = Bytes::from(format!("event: {event}\ndata: {data}\n\n"));
                 let sent = handle.block_on(tokio::time::timeout(PATIENCE, sender.send(frame)));
@@ -152,7 +157,8 @@ impl Service {
             Ok(job) => job.unwrap_or_default(),
             Err(e) => {
                 log::error!("api: the job {jid} cannot be read: {e}");
-                return send("failed",
+                return send(
+                    "failed",
                     halite_wire::map! {"error" => "The job cache cannot be read"},
                 );
             }
@@ -166,8 +172,10 @@ impl Service {
             },
             ..Published::default()
         };
-        let (mut missing, mut outcomes) = (job.missing.clone(), Map::new());
-        for id in &job.missing {
+        let (mut missing, mut outcomes) = (job.missing, Map::new());
+        // They are read once more where they are told.
+        drop(job.returns);
+        for id in &missing {
             outcomes.set(id.as_str(), "no key");
         }
         let mut each = |id: &str, outcome: MinionOutcome| {
@@ -207,7 +215,8 @@ impl Service {
         );
         if let Err(e) = followed {
             log::warn!("api: the job {jid} cannot be followed: {e}");
-            return send("failed",
+            return send(
+                "failed",
                 halite_wire::map! {"error" => "Salt Master is not available."},
             );
         }

@@ -254,7 +254,7 @@ impl<'a> Gather<'a> {
         }
     }
 
-    /// `salt/job/JID/prog/MINION/NUMBER`. The tag is the minion's own words; who sent it is in the data.
+    /// `salt/job/JID/prog/MINION/NUMBER`. The master lets a minion fire this with its own id alone; what is in the data are its own words.
     fn on_state_result(&mut self, event: &Event) {
         let Some(tell) = self.on_state else { return };
         let mut parts = event
@@ -266,7 +266,7 @@ impl<'a> Gather<'a> {
             return;
         };
         let load = load_of(event);
-        let id = load.str("id").unwrap_or_default();
+        let id = parts.next().unwrap_or_default();
         if self.entries.get(id).is_none_or(|entry| entry.jid != jid) {
             return;
         }

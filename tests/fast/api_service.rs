@@ -377,3 +377,70 @@ fn pages_of_others_are_served() {
         assert_eq!(request(place.port, "GET", path, "", "").0, 404, "{path}");
     }
 }
+
+/// What an attacker found.
+#[test]
+fn nobody_comes_in_by_another_way() {
+    let place = Place::start(", api_acl: {users: {'*': ['*'], bob: [10.0.0.1]}}");
+    let alice = place.log_in("alice", "wonder");
+    // Who may not log in from here may not do so on another path either.
+    let bob = json!({"username": "bob", "password": "builder", "eauth": "file", "mid": "new",
+        "client": "local", "tgt": "m1", "fun": "test.ping"});
+    for path in ["/login", "/token", "/run", "/keys"] {
+        let (status, body) = request(place.port, "POST", path, JSON, &bob.to_string());
+        assert_eq!(status, 401, "{path}: {body}");
+    }
+    // Pages of others neither publish jobs with somebody's cookie, nor log somebody in.
+    let cookie = format!("Cookie: session_id={alice}\r\n");
+    let elsewhere = format!("{cookie}Sec-Fetch-Site: same-site\r\n");
+    for (path, headers, expected) in [
+        ("/minions", &elsewhere, 403),
+        ("/minions", &cookie, 200),
+        ("/", &elsewhere, 200),
+    ] {
+        assert_eq!(
+            request(place.port, "GET", path, headers, "").0,
+            expected,
+            "{path}"
+        );
+    }
+    let login = json!({"username": "alice", "password": "wonder", "eauth": "file"}).to_string();
+    let headers = format!("{JSON}Origin: https://evil.example.org\r\n");
+    let (status, _) = request(place.port, "POST", "/login", &headers, &login);
+    assert_eq!(status, 403);
+    // Every event is compared with each glob.
+    let path = format!("/events?tag={}", "[!a]*".repeat(200));
+    assert_eq!(Stream::open(place.port, &path, &with_token(&alice)).0, 400);
+    // Commands of one user leave places for others.
+    let low = json!({"client": "local", "tgt": "m1", "fun": "test.sleep", "arg": [30]}).to_string();
+    let carol = place.log_in("alice", "wonder");
+    let many: Vec<TcpStream> = (0..70)
+        .map(|_| {
+            let mut stream = TcpStream::connect(("127.0.0.1", place.port)).unwrap();
+            let headers = with_token(&carol);
+            let head = format!(
+                "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n{headers}\r\n{low}",
+                low.len()
+            );
+            stream.write_all(head.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    let running = || {
+        let (_, body) = request(place.port, "GET", "/stats", &with_token(&carol), "");
+        let stats: Value = serde_json::from_str(&body).unwrap();
+        stats["halite-api"]["running"].as_u64().unwrap()
+    };
+    wait_until("no more of them run", || running() == 64);
+    let (status, _) = request(place.port, "GET", "/jobs", &with_token(&carol), "");
+    assert_eq!(status, 429);
+    place.log_in("carol", "singer");
+    // When their clients have gone, nobody waits for them.
+    drop(many);
+    wait_until("there are places again", || running() == 0);
+    // Ids of sessions are in no log.
+    let _ = request(place.port, "GET", &format!("/ws/{alice}"), "", "");
+    let config = halite::config::load_master(&place.master.home.config_dir()).unwrap();
+    let audit = std::fs::read_to_string(&config.audit_log).unwrap();
+    assert!(!audit.contains(&alice) && !place.master.log().contains(&alice));
+}

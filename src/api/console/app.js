@@ -68,8 +68,14 @@ function bar() {
   const session = app.session && [
     element('span', { class: 'who' }, app.session.user),
     button(t('logout'), async () => {
-      await api.logOut().catch(() => {});
-      end(t('logout.done'));
+      try {
+        await api.logOut();
+        end(t('logout.done'));
+      } catch (error) {
+        // A session that has ended needs no end.
+        if (error.status === 401) end(t('logout.done'));
+        else end(t('logout.failed', { why: error.message }));
+      }
     }, 'quiet'),
   ];
   return element('header', { class: 'bar' },

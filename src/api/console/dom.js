@@ -10,17 +10,22 @@ export function element(tag, attributes = {}, ...children) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith('on')) made.addEventListener(name.slice(2), value);
     else if (name === 'value') made.value = value;
-    else made.setAttribute(name, value === true ? '' : String(value));
+    else made.setAttribute(name, value === true ? '' : text(value));
   }
   append(made, children);
   return made;
+}
+
+/** Whatever it is as text: minions may send objects in the place of texts. */
+export function text(value) {
+  return value !== null && typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
 /** Adds children to an element. */
 export function append(parent, children) {
   for (const child of [children].flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
-    parent.append(child instanceof Node ? child : String(child));
+    parent.append(child instanceof Node ? child : text(child));
   }
   return parent;
 }

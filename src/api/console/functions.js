@@ -35,10 +35,16 @@ export async function functions() {
   return Object.fromEntries(Object.entries(docs).filter(([name]) => app.permissions.mayRun(name)));
 }
 
+const hooks = [];
+
+/** What else is to be forgotten with them. */
+export const onForget = (hook) => hooks.push(hook);
+
 /** Forgets them: another user may see others. */
 export function forget() {
   asked = null;
   known.clear();
+  hooks.forEach((hook) => hook());
 }
 
 /** Words of a command line: quotes and backslashes as in a shell. Throws a position if a quote is open. */

@@ -1,6 +1,6 @@
 // Returns of states: what each state did, as the command line tells it.
 
-import { element } from './dom.js';
+import { element, text } from './dom.js';
 import { difference, nested } from './value.js';
 import { t } from './texts.js';
 
@@ -11,12 +11,12 @@ export function statesOf(value) {
   if (!entries.length || !entries.every(([tag, state]) => tag.split('_|-').length === 4 && state && typeof state === 'object')) return null;
   return entries.map(([tag, state]) => {
     const [module, id, name, fun] = tag.split('_|-');
-    const hasChanges = state.changes && Object.keys(state.changes).length > 0;
+    const hasChanges = state.changes !== null && typeof state.changes === 'object' && Object.keys(state.changes).length > 0;
     const outcome = state.result === false ? 'failed' : state.result === null ? 'would' : hasChanges ? 'changed' : 'ok';
     return {
-      tag, id: state.__id__ ?? id, name: state.name ?? name, fun: `${module}.${fun}`, sls: state.__sls__ ?? '', outcome, hasChanges,
-      comment: typeof state.comment === 'string' ? state.comment : state.comment ? JSON.stringify(state.comment) : '', changes: state.changes ?? {},
-      duration: Number.parseFloat(state.duration) || 0, at: state.start_time ?? '', number: state.__run_num__ ?? 0,
+      tag, id: text(state.__id__ ?? id), name: text(state.name ?? name), fun: `${module}.${fun}`, sls: text(state.__sls__ ?? ''), outcome, hasChanges,
+      comment: typeof state.comment === 'string' ? state.comment : state.comment ? JSON.stringify(state.comment) : '', changes: state.changes !== null && typeof state.changes === 'object' ? state.changes : {},
+      duration: Number.parseFloat(text(state.duration)) || 0, at: text(state.start_time ?? ''), number: Number(text(state.__run_num__ ?? 0)) || 0,
     };
   }).sort((a, b) => a.number - b.number);
 }

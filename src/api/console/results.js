@@ -31,8 +31,16 @@ function reason({ why }) {
   return t(Object.hasOwn(REASONS, why ?? '') ? `result.why.${REASONS[why]}` : 'result.missing.advice');
 }
 
-/** A result as an element. */
+/** A result as an element. What cannot be shown must not hide the results of others. */
 export function output(result) {
+  try {
+    return shown(result);
+  } catch (error) {
+    return element('p', { class: 'problem' }, t('result.odd', { why: error.message }));
+  }
+}
+
+function shown(result) {
   if (result.missing) return element('p', { class: 'dim' }, reason(result));
   const states = statesOf(result.return);
   if (states) return highstate(states);
@@ -42,6 +50,14 @@ export function output(result) {
 
 /** One line about a result. */
 function line(result) {
+  try {
+    return lineOf(result);
+  } catch (error) {
+    return t('result.odd', { why: error.message });
+  }
+}
+
+function lineOf(result) {
   if (result.missing) return reason(result);
   const states = statesOf(result.return);
   return states ? tallyText(tally(states)) : brief(result.return ?? '');

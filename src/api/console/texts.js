@@ -76,6 +76,7 @@ export const TEXTS = {
   'login.none': ['Nobody can log in: the master has no external_auth.', 'Niemand kann sich anmelden: Der Master hat kein external_auth.'],
   'login.none.advice': ['Set the option external_auth on the master and restart it.', 'Setzen Sie die Option external_auth am Master und starten Sie ihn neu.'],
   logout: ['Log out', 'Abmelden'],
+  'logout.failed': ['You are still logged in: {why}', 'Sie sind noch angemeldet: {why}'],
   'logout.done': ['You are logged out.', 'Sie sind abgemeldet.'],
   ended: ['The session has ended. Log in again.', 'Die Sitzung ist abgelaufen. Melden Sie sich wieder an.'],
 
@@ -141,6 +142,7 @@ export const TEXTS = {
   'run.unknown': ['No documentation of {name}.', 'Keine Dokumentation zu {name}.'],
   'run.patterns': ['You may run: {patterns}', 'Sie dürfen ausführen: {patterns}'],
   'run.nobody': ['Nobody is meant by this target, so nothing was run.', 'Mit diesem Ziel ist niemand gemeint; nichts wurde ausgeführt.'],
+  'run.sure.unknown': ['Run this on all that {target} means?', 'Auf allen ausführen, die {target} meint?'],
   'run.sure': ['Run this on {count} minions?', 'Auf {count} Minions ausführen?'],
   'run.sure.advice': ['It starts on all at the same time. To go step by step, set a batch size.', 'Es beginnt auf allen gleichzeitig. Für kleine Schritte setzen Sie eine Schubgröße.'],
   'run.batch': ['In batches', 'In Schüben'],
@@ -174,6 +176,7 @@ export const TEXTS = {
   'result.fine': ['no failures', 'keine Fehler'],
   'result.progress': ['Minions that have answered', 'Minions, die geantwortet haben'],
   'result.code': ['exit code {code}', 'Exit-Code {code}'],
+  'result.odd': ['This result cannot be shown: {why}', 'Dieses Ergebnis lässt sich nicht anzeigen: {why}'],
   'result.empty': ['No output', 'Keine Ausgabe'],
   'result.of': ['Output of {id}', 'Ausgabe von {id}'],
   'result.choose': ['Choose a minion to see its output in full.', 'Wählen Sie einen Minion für die ganze Ausgabe.'],

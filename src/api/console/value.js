@@ -4,6 +4,9 @@ import { element } from './dom.js';
 
 /** Longest text that is shown at once, in characters. */
 const MOST = 200_000;
+/** Most lines of it, and how deep values may lie in each other. */
+const MOST_LINES = 20_000;
+const DEEPEST = 100;
 
 const collator = new Intl.Collator('en', { numeric: true });
 
@@ -18,19 +21,24 @@ function scalar(value) {
 }
 
 /** Lines `[indent, mark, text, kind]` of a value. */
-function lines(value, indent, mark, out) {
+function lines(value, indent, mark, out, depth = 0) {
+  if (out.length > MOST_LINES) return out;
+  if (depth > DEEPEST) {
+    out.push([indent, mark, '…', 'mark']);
+    return out;
+  }
   if (Array.isArray(value)) {
     for (const item of value) {
       if (item !== null && typeof item === 'object') {
         out.push([indent, '', '|_', 'mark']);
-        lines(item, indent + 2, Array.isArray(item) ? '- ' : '', out);
-      } else lines(item, indent, '- ', out);
+        lines(item, indent + 2, Array.isArray(item) ? '- ' : '', out, depth + 1);
+      } else lines(item, indent, '- ', out, depth + 1);
     }
   } else if (value !== null && typeof value === 'object') {
     if (indent) out.push([indent, '', '----------', 'mark']);
     for (const key of Object.keys(value).sort()) {
       out.push([indent, mark, `${key}:`, 'key']);
-      lines(value[key], indent + 4, '', out);
+      lines(value[key], indent + 4, '', out, depth + 1);
     }
   } else {
     let first = mark;
@@ -51,9 +59,11 @@ export function plain(value) {
 export function nested(value, label) {
   const made = element('pre', { class: 'value', tabindex: '0', role: label ? 'region' : null, 'aria-label': label });
   let size = 0;
+  let count = 0;
   for (const [indent, mark, text, kind] of lines(value, 0, '', [])) {
-    size += text.length;
-    if (size > MOST) {
+    size += text.length + indent + 1;
+    count += 1;
+    if (size > MOST || count > MOST_LINES) {
       made.append('…');
       break;
     }

@@ -44,7 +44,15 @@ impl Cluster<'_> {
                         all.len()
                     );
                 }
-                self.tell_these_tokens(all.into_iter().take(MOST));
+                // Those that are revoked come first: they must not stay valid anywhere.
+                let now = unix_now_f64();
+                let tokens = &self.stores.tokens;
+                let is_revoked = |digest: &TokenDigest| {
+                    let token = tokens.by_digest(digest, now).ok().flatten();
+                    token.is_some_and(|token| token.is_revoked)
+                };
+                let (revoked, valid): (Vec<_>, Vec<_>) = all.into_iter().partition(is_revoked);
+                self.tell_these_tokens(revoked.into_iter().chain(valid.into_iter().take(MOST)));
             }
             Err(e) => log::error!("cluster: tokens cannot be told to the other masters: {e}"),
         }

@@ -41,13 +41,16 @@ function shortened(pairs) {
   return out;
 }
 
+/** Ids may be names that every object has. */
+const own = (map, id) => (Object.hasOwn(map ?? {}, id) ? map[id] : undefined);
+
 export function show(place, [first, second], _query, setTitle) {
   setTitle(t('compare'));
   const get = (jid) => api.runner('jobs.list_job', [], { jid });
   load(place, Promise.all([get(first), get(second)]), (jobs) => {
     const [a, b] = jobs;
     const ids = [...new Set([a, b].flatMap((job) => [...(job.Minions ?? []), ...Object.keys(job.Result ?? {})]))].sort(byId);
-    const compared = ids.map((id) => ({ id, before: essence(a.Result?.[id]), after: essence(b.Result?.[id]) }));
+    const compared = ids.map((id) => ({ id, before: essence(own(a.Result, id)), after: essence(own(b.Result, id)) }));
     const other = compared.filter(({ before, after }) => before !== after);
     const name = (job) => `${[job.Function].flat().join(', ')} ${commandLine(job.Arguments)}`;
     return [

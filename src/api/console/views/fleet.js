@@ -5,7 +5,7 @@ import { app, clock, link, problem } from '../state.js';
 import { button, choice, element, field, fill, later } from '../dom.js';
 import { List } from '../list.js';
 import { Target } from '../target.js';
-import { remember } from '../functions.js';
+import { onForget, remember } from '../functions.js';
 import { t } from '../texts.js';
 
 export const isOffered = (permissions) => permissions.runner('cache.mine') && permissions.runner('manage.present');
@@ -14,6 +14,7 @@ export const isOffered = (permissions) => permissions.runner('cache.mine') && pe
 const grains = new Map();
 /** Questions for grains that are on their way, by id. */
 const asked = new Map();
+onForget(() => grains.clear());
 
 /** Asks for the grains of these minions that are not here yet. */
 async function fetchGrains(ids) {

@@ -23,7 +23,7 @@ export function show(place, [jid], _query, setTitle) {
     const isOfMaster = /^(runner|wheel)\./.test(fun);
     const minions = job.Minions ?? Object.keys(job.Result ?? {});
     const given = Object.entries(job.Result ?? {}).map(([id, result]) => ({ id, ...result }));
-    const lacks = minions.filter((id) => !job.Result?.[id]);
+    const lacks = minions.filter((id) => !Object.hasOwn(job.Result ?? {}, id));
     const isYoung = Date.now() / 1000 - since(jid) < LONG;
     const hasStates = given.some((result) => statesOf(result.return));
     const facts = [

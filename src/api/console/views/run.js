@@ -76,7 +76,7 @@ export function show(place, _parts, query) {
       args.value = commandLine(job.Arguments);
       showArgs();
       showDoc();
-      act.focus({ preventScroll: true });
+      fun.focus({ preventScroll: true });
     } catch (e) {
       fill(error, problem(e));
     }
@@ -106,8 +106,12 @@ export function show(place, _parts, query) {
     const size = batch.value.trim();
     if (size && !/^[1-9]\d*\s*%?$/.test(size)) return complain(batch, t('run.batch.wrong'), t('run.batch.hint'));
     if (size && !target.ids?.length) return complain(batch, t('run.batch.nobody'), t('run.lacks.target.advice'));
-    if ((target.ids?.length ?? 0) >= MANY && !size) {
-      const yes = await ask(t('run.sure', { count: target.ids.length }), [element('p', {}, element('code', {}, [name, args.value].join(' '))), element('p', {}, t('run.sure.advice'))], t('run.act.count', { count: target.ids.length }));
+    // Many, or nobody knows how many.
+    const isUnknown = !target.ids;
+    if ((isUnknown || target.ids.length >= MANY) && !size) {
+      const count = target.ids?.length;
+      const question = isUnknown ? t('run.sure.unknown', { target: target.tgt }) : t('run.sure', { count });
+      const yes = await ask(question, [element('p', {}, element('code', {}, [name, args.value].join(' '))), element('p', {}, t('run.sure.advice'))], isUnknown ? t('run.act') : t('run.act.count', { count }));
       if (!yes) return undefined;
     }
     current?.leave();
@@ -149,7 +153,8 @@ export function show(place, _parts, query) {
   fill(place, form, out);
   showArgs();
   showDoc();
-  (query.get('fun') ? act : target.input).focus({ preventScroll: true });
+  // Never the button: another page may have made this address.
+  target.input.focus({ preventScroll: true });
   if (query.get('job')) repeat(query.get('job'));
   return () => current?.leave();
 }
