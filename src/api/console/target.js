@@ -72,6 +72,15 @@ export class Target {
     }
   }
 
+  /** Who is meant, asked at once if nobody has yet; `null` if this account may not look, or the look-up fails. */
+  async known() {
+    if (!this.ids && this.canLook) {
+      this.look.cancel();
+      await this.find();
+    }
+    return this.ids;
+  }
+
   async find() {
     const turn = this.turn;
     try {

@@ -105,6 +105,7 @@ export function show(place, _parts, query) {
     const low = { tgt: target.tgtType === 'list' ? api.ids(target.tgt) : target.tgt, tgt_type: target.tgtType, fun: name, arg };
     const size = batch.value.trim();
     if (size && !/^[1-9]\d*\s*%?$/.test(size)) return complain(batch, t('run.batch.wrong'), t('run.batch.hint'));
+    await target.known();
     if (size && !target.ids?.length) return complain(batch, t('run.batch.nobody'), t('run.lacks.target.advice'));
     // Many, or nobody knows how many.
     const isUnknown = !target.ids;
