@@ -1,4 +1,4 @@
-//! What happens to each request, before and after what answers it ([`crate::handlers`]): addresses, origins, sessions, limits, the
+//! What happens to each request, before and after what answers it (`handlers`): addresses, origins, sessions, limits, the
 //! form of answers, the audit log.
 
 use crate::answer::{Answer, ApiError, Content, Form, allow, tagged};

@@ -106,6 +106,13 @@ impl Stage {
             {
                 text = format!("{head}{TIME}}}{rest}");
             }
+            // How long a refused connection took.
+            const REFUSED: &str = "to 127.0.0.1 port 9 after ";
+            if let Some((head, rest)) = text.split_once(REFUSED)
+                && let Some((_, rest)) = rest.split_once(" ms")
+            {
+                text = format!("{head}{REFUSED}0 ms{rest}");
+            }
             text.replace(&*self.sandbox().to_string_lossy(), "{D}")
                 .replace(&*self.dir.to_string_lossy(), "{W}")
                 .replace("root-halite", "ROOT")
