@@ -93,11 +93,25 @@ export const texts = (page, selector) => page.$$eval(selector, (all) => all.map(
 /** Clicks what has this text, or what contains it if nothing has it alone. */
 export async function press(page, selector, text) {
   await says(page, selector, text);
-  const found = await page.evaluateHandle((where, wanted) => {
-    const all = [...document.querySelectorAll(where)];
-    return all.find((one) => one.textContent === wanted) ?? all.find((one) => one.textContent.includes(wanted));
-  }, selector, text);
-  await found.asElement().click();
+  await click(page, selector, text);
+}
+
+/** Clicks the element with this text, or the first one. Lists are drawn anew whenever something happens: then the new one is clicked. */
+export async function click(page, selector, text = '') {
+  const end = Date.now() + PATIENCE;
+  for (;;) {
+    const found = await page.evaluateHandle((where, wanted) => {
+      const all = [...document.querySelectorAll(where)];
+      return all.find((one) => one.textContent === wanted) ?? all.find((one) => one.textContent.includes(wanted)) ?? null;
+    }, selector, text);
+    try {
+      if (!found.asElement()) throw new Error(`${selector} is detached`);
+      await found.asElement().click();
+      return;
+    } catch (error) {
+      if (Date.now() > end || !/not clickable|detached/.test(error.message)) throw error;
+    }
+  }
 }
 
 /** The input that a label names. */

@@ -1,6 +1,6 @@
 // What holds for the whole console: narrow rights, the keyboard alone, readers of screens, phones, and large fleets.
 
-import { go, input, logIn, open, says, shot, texts, until, violations } from './browser.mjs';
+import { click, go, input, logIn, open, says, shot, texts, until, violations } from './browser.mjs';
 import { expect } from './steps.mjs';
 
 const VIEWS = ['#/fleet', '#/run', '#/jobs', '#/states', '#/keys', '#/events', '#/automation', '#/gateways', '#/master'];
@@ -124,7 +124,7 @@ function accessible(scheme) {
     const chips = await page.$$('.chip');
     await chips[2].click();
     await says(page, '.list .space .finger', ':');
-    await page.click('.list .space .id');
+    await click(page, '.list .space .id');
     await page.click('button.danger');
     await says(page, 'dialog', '?');
     await look('dialog');
@@ -229,7 +229,7 @@ async function large({ browser, config }) {
   await says(page, '.summary', '100 failed');
   const top = (await texts(page, '.results .list .space [role=row]')).slice(0, 5);
   expect(top.every((text) => text.includes('failed')), `failures first, not ${top}`);
-  await page.click('.results .list .space .id');
+  await click(page, '.results .list .space .id');
   await says(page, '.detail pre', 'broken');
   await shot(page, config, 'large-run');
   await page.browserContext().close();

@@ -3,7 +3,7 @@
 import { rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { go, input, logIn, offences, open, press, says, shot, texts, type, until } from './browser.mjs';
+import { click, go, input, logIn, offences, open, press, says, shot, texts, type, until } from './browser.mjs';
 
 /** Fails with a sentence. */
 export function expect(condition, sentence) {
@@ -76,7 +76,7 @@ async function acceptKey({ page, config }) {
   await go(page, '#/keys');
   await says(page, '.list .space [role=row]', 'newcomer');
   await says(page, '.list .space .finger', ':');
-  await page.click('.list .space .id');
+  await click(page, '.list .space .id');
   await press(page, 'main button', 'Accept');
   await says(page, 'dialog', 'Accept the key of newcomer?');
   const shown = await page.$eval('dialog dd', (one) => one.textContent);
@@ -95,8 +95,7 @@ async function deleteKey({ page, config }) {
   await go(page, '#/keys');
   await press(page, '.chip', 'Accepted');
   await says(page, '.list .space [role=row]', 'newcomer');
-  const at = (await texts(page, '.list .space .id')).indexOf('newcomer');
-  await (await page.$$('.list .space .id'))[at].click();
+  await click(page, '.list .space .id', 'newcomer');
   await press(page, 'main button', 'Delete');
   await says(page, 'dialog', 'It is cut off');
   await shot(page, config, 'keys-delete');
@@ -187,7 +186,7 @@ async function events({ page, config, ids }) {
   await says(page, '.list .space .id', `/ret/${ids[0]}`);
   const tags = await texts(page, '.list .space .id');
   expect(tags.every((tag) => /^salt\/job\/\d+\/ret\//.test(tag)), `only what fits the filter, not ${tags}`);
-  await page.click('.list .space .line');
+  await click(page, '.list .space .line');
   await says(page, '.detail pre', 'test.ping');
   await shot(page, config, 'events');
   await press(page, 'form button', 'Pause');
