@@ -241,6 +241,35 @@ impl Answer {
         response.headers_mut().extend(self.headers);
         response
     }
+
+    /// The same, with a tag of its content; without the content if that is what the client has (`If-None-Match`).
+    pub fn tagged(self, form: Form, known: Option<&HeaderValue>) -> Response<Content> {
+        if self.status != StatusCode::OK {
+            return self.response(form);
+        }
+        let text = form.write(&self.value);
+        let digest = HashType::Sha256.hex(text.as_bytes());
+        let tag = format!("\"{}\"", digest.get(..32).unwrap_or_default());
+        let has = |known: &HeaderValue| {
+            let known = known.to_str().unwrap_or_default();
+            let mut tags = known.split(',').map(str::trim);
+            tags.any(|one| one == "*" || one.trim_start_matches("W/") == tag)
+        };
+        let mut response = match known.is_some_and(has) {
+            true => {
+                let mut response =
+                    text_response(StatusCode::NOT_MODIFIED, form.media(), String::new());
+                response.headers_mut().remove(CONTENT_TYPE);
+                response
+            }
+            false => text_response(self.status, form.media(), text),
+        };
+        response.headers_mut().extend(self.headers);
+        if let Ok(tag) = HeaderValue::from_str(&tag) {
+            response.headers_mut().insert(ETAG, tag);
+        }
+        response
+    }
 }
 
 /// A file, as it is.
@@ -262,42 +291,9 @@ pub fn file(
     response
 }
 
-/// With a tag of its content; without the content if the client has that.
-pub fn tagged(response: Response<Content>, known: Option<&HeaderValue>) -> Response<Content> {
-    if response.status() != StatusCode::OK {
-        return response;
-    }
-    let Some(tag) = response.extensions().get::<ContentTag>() else {
-        return response;
-    };
-    let tag = tag.0.clone();
-    let has = |known: &HeaderValue| {
-        let known = known.to_str().unwrap_or_default();
-        let mut tags = known.split(',').map(str::trim);
-        tags.any(|one| one == "*" || one.trim_start_matches("W/").as_bytes() == tag.as_bytes())
-    };
-    let (mut head, body) = response.into_parts();
-    head.headers.insert(ETAG, tag.clone());
-    if !known.is_some_and(has) {
-        return Response::from_parts(head, body);
-    }
-    head.status = StatusCode::NOT_MODIFIED;
-    head.headers.remove(CONTENT_TYPE);
-    Response::from_parts(head, http_body_util::Empty::new().boxed_unsync())
-}
-
-/// The tag of an answer's content.
-#[derive(Clone)]
-struct ContentTag(HeaderValue);
-
 fn whole(status: StatusCode, content: Bytes) -> Response<Content> {
-    let digest = HashType::Sha256.hex(&content);
     let mut response = Response::new(Full::new(content).boxed_unsync());
     *response.status_mut() = status;
-    let tag = format!("\"{}\"", digest.get(..32).unwrap_or_default());
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
-        response.extensions_mut().insert(ContentTag(tag));
-    }
     response
 }
 

@@ -11,7 +11,6 @@ use crate::session::Session;
 use halite_client::local::Credentials;
 use halite_master::score;
 use halite_sys::scoreboard::Scoreboard;
-use halite_sys::time::unix_now;
 use halite_wire::ids::{Jid, MinionId, Tag};
 use halite_wire::{Map, Value};
 use hyper::StatusCode;
@@ -220,11 +219,7 @@ impl Service {
     fn ready(&self) -> Handled {
         let (board, _) =
             Scoreboard::inherited().map_err(|e| ApiError::unforeseen(&e.to_string()))?;
-        let records = score::all(&board);
-        let down = records.iter().find_map(|record| record.get("down"));
-        let mut silent = down.map(Value::str_list).unwrap_or_default();
-        let late = score::late(&records, unix_now(), self.config.request_timeout);
-        silent.extend(late.iter().map(ToString::to_string));
+        let silent = score::silent(&board, self.config.request_timeout);
         let map = halite_wire::map! {"ready" => silent.is_empty(), "silent" => silent.clone()};
         let status = match silent.is_empty() {
             true => StatusCode::OK,

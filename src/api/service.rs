@@ -1,7 +1,7 @@
 //! What happens to each request, before and after what answers it (`handlers`): addresses, origins, sessions, limits, the
 //! form of answers, the audit log.
 
-use crate::answer::{Answer, ApiError, Content, Form, allow, tagged};
+use crate::answer::{Answer, ApiError, Content, Form, allow};
 use crate::events::Bus;
 use crate::limits::{Limits, Shares, StopAtEnd, network_of, place};
 use crate::lowstate::Runner;
@@ -119,6 +119,19 @@ impl Client {
     /// There is none.
     pub fn session(&self) -> Result<Session, ApiError> {
         self.session.clone().ok_or_else(ApiError::no_session)
+    }
+
+    /// Whether the bus may be followed.
+    ///
+    /// # Errors
+    /// There is no session, or it may not.
+    pub fn may_listen(&self) -> Result<(), ApiError> {
+        match self.session()?.may_listen {
+            true => Ok(()),
+            false => Err(ApiError::unauthorized(
+                "Events need the permission @events, or everything, @runner and @wheel",
+            )),
+        }
     }
 }
 
@@ -297,7 +310,7 @@ impl Service {
         };
         let mut response = match handled {
             Ok(Reply::Value(answer)) if method == Method::GET => {
-                tagged(answer.response(form), known.as_ref())
+                answer.tagged(form, known.as_ref())
             }
             Ok(Reply::Value(answer)) => answer.response(form),
             Ok(Reply::Whole(response)) => response,

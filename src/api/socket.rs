@@ -47,12 +47,7 @@ impl Service {
 }
 
 fn open(service: &Arc<Service>, request: &mut Request<Incoming>, client: &Client) -> Handled {
-    let session = client.session()?;
-    if !session.may_listen {
-        return Err(ApiError::unauthorized(
-            "Events need the permission @events, or everything, @runner and @wheel",
-        ));
-    }
+    client.may_listen()?;
     if request.uri().query().is_some() {
         return Err(ApiError::no_match());
     }

@@ -72,12 +72,7 @@ impl Service {
                 "tag: at most {GLOBS} of them, and {GLOB_BYTES} bytes"
             )));
         }
-        let session = client.session()?;
-        if !session.may_listen {
-            return Err(ApiError::unauthorized(
-                "Events need the permission @events, or everything, @runner and @wheel",
-            ));
-        }
+        client.may_listen()?;
         let globs: Vec<String> = call.query.into_iter().map(|(_, glob)| glob).collect();
         let last = call.headers.get(LAST_EVENT).and_then(|id| id.to_str().ok());
         let listener = self.bus.listener(&globs, last);

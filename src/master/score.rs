@@ -203,6 +203,16 @@ impl fmt::Display for Late {
     }
 }
 
+/// The roles that do not serve: those that are down, by what the supervisor writes, and those that are [`late`].
+pub fn silent(board: &Scoreboard, request_timeout: u64) -> Vec<String> {
+    let records = all(board);
+    let down = records.iter().find_map(|record| record.get("down"));
+    let mut out = down.map(Value::str_list).unwrap_or_default();
+    let late = late(&records, unix_now(), request_timeout);
+    out.extend(late.iter().map(ToString::to_string));
+    out
+}
+
 /// The roles that have been silent for too long; `request_timeout` in seconds, as in the option.
 pub fn late(records: &[Map], now: u64, request_timeout: u64) -> Vec<Late> {
     let patience = |role: &str| {

@@ -26,7 +26,7 @@ use halite_sys::scoreboard::Scoreboard;
 use halite_sys::signals::StopFlag;
 use halite_sys::time::unix_now;
 use halite_transport::http::{HttpServer, Page};
-use halite_wire::{Map, Value};
+use halite_wire::Map;
 use std::io::Write;
 use std::net::{TcpListener, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt;
@@ -107,12 +107,7 @@ impl Source {
 
     /// Roles that do not serve, or have been silent for too long.
     fn silent(&self) -> Vec<String> {
-        let records = score::all(&self.board);
-        let down = records.iter().find_map(|r| r.get("down"));
-        let mut out = down.map(Value::str_list).unwrap_or_default();
-        let late = score::late(&records, unix_now(), self.config.request_timeout);
-        out.extend(late.iter().map(ToString::to_string));
-        out
+        score::silent(&self.board, self.config.request_timeout)
     }
 }
 
