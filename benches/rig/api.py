@@ -105,8 +105,15 @@ class Client:
 
     def ask(self, method, path, body=None):
         """The answer, read as JSON."""
-        self.connection.request(method, path, json.dumps(body) if body is not None else None, self.headers)
-        answer = self.connection.getresponse()
+        text = json.dumps(body) if body is not None else None
+        try:
+            self.connection.request(method, path, text, self.headers)
+            answer = self.connection.getresponse()
+        except (BrokenPipeError, ConnectionResetError, http.client.RemoteDisconnected):
+            # CherryPy closes connections on which nothing was asked for ten seconds.
+            self.connection.close()
+            self.connection.request(method, path, text, self.headers)
+            answer = self.connection.getresponse()
         text = answer.read()
         if answer.status != 200:
             raise Failed(f"{method} {path}: {answer.status} {text[:300]}")

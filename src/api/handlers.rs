@@ -9,6 +9,7 @@ use crate::routes::{Endpoint, Route};
 use crate::service::{Client, Handled, Reply, Service, count};
 use crate::session::Session;
 use halite_client::local::Credentials;
+use halite_master::access::eauth::oidc;
 use halite_master::score;
 use halite_sys::scoreboard::Scoreboard;
 use halite_wire::ids::{Jid, MinionId, Tag};
@@ -43,6 +44,8 @@ impl Service {
             Endpoint::LogIn => self.log_in(call).await,
             Endpoint::LogOut => self.log_out(client).await,
             Endpoint::MakeToken => self.make_token(call).await,
+            Endpoint::BeginOidc => self.begin_oidc(call).await,
+            Endpoint::EndOidc => self.end_oidc(call).await,
             Endpoint::Commands => self.commands(call, client).await,
             Endpoint::Publish => self.publish(call, client).await,
             Endpoint::Minions => self.minions(route, call, client).await,
@@ -74,16 +77,25 @@ impl Service {
             }
             Endpoint::Settings => {
                 let systems = self.config.external_auth.iter();
-                let eauths: Vec<Value> = systems.map(|(name, _)| name.clone()).collect();
-                let map = halite_wire::map! {
-                    "eauths" => Value::Array(eauths), "version" => env!("CARGO_PKG_VERSION"),
+                let names = systems.map(|(name, _)| name.clone());
+                let eauths = names.filter(|name| name.as_str() != Some("oidc"));
+                let mut map = halite_wire::map! {
+                    "eauths" => Value::Array(eauths.collect()), "version" => env!("CARGO_PKG_VERSION"),
                 };
+                let oidc = oidc::settings(&self.config.external_auth);
+                if let Some(oidc) = oidc.filter(|one| one.redirect_uri.is_some()) {
+                    map.set(
+                        "oidc",
+                        halite_wire::map! {"title" => oidc.title.unwrap_or_default()},
+                    );
+                }
                 Ok(Answer::new(map.into()).into())
             }
             Endpoint::Asset | Endpoint::Application | Endpoint::Static => {
                 self.apart(move |service| service.file(route.endpoint, &call))
                     .await
             }
+            Endpoint::Arena => self.apart(move |service| service.arena(&call)).await,
             Endpoint::Health => Ok(Answer::new(halite_wire::map! {"status" => "ok"}.into()).into()),
             Endpoint::Ready => self.ready(),
             Endpoint::OpenApi => Ok(Answer::new(openapi::document()).into()),
@@ -201,6 +213,20 @@ impl Service {
             Ok(Reply::Whole(file("application/x-tar", tar, Some(&name))))
         })
         .await
+    }
+
+    /// What ARENA's tools ask an orchestrator for.
+    fn arena(&self, call: &Call) -> Handled {
+        let path: Vec<&str> = call.segments.iter().skip(1).map(String::as_str).collect();
+        let found = match self.api.arena {
+            true => (self.arena)(&self.config.cachedir, &path),
+            false => Ok(None),
+        };
+        let found = found.map_err(|e| ApiError::unforeseen(&e.to_string()))?;
+        match found {
+            Some(found) => Ok(Answer::new(found).into()),
+            None => Err(ApiError::no_match()),
+        }
     }
 
     fn stats(&self) -> Map {

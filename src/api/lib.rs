@@ -13,6 +13,7 @@ mod handlers;
 mod limits;
 mod login;
 pub mod lowstate;
+mod oidc;
 mod openapi;
 mod request;
 mod role;
@@ -27,13 +28,23 @@ use halite_config::MasterConfig;
 use halite_master::roles::Roles;
 use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
+use halite_wire::Value;
+use std::io;
+use std::path::Path;
 
 /// The role's name.
 pub const API: &str = "api";
 
+/// What the gateway for ARENA knows, for a path below `/api`: below this `cachedir`; `None` if there is nothing.
+pub type ArenaQuery = fn(cachedir: &Path, path: &[&str]) -> io::Result<Option<Value>>;
+
 /// Runs the role; `None` if it is another one.
-pub fn run_role(role: &str, config: &MasterConfig) -> Option<Result<(), ExitError>> {
+pub fn run_role(
+    role: &str,
+    config: &MasterConfig,
+    arena: ArenaQuery,
+) -> Option<Result<(), ExitError>> {
     let api = config.api().filter(|_| role == API)?;
     let stop = StopFlag::install().map_err(ExitError::from);
-    Some(stop.and_then(|stop| role::run(config, &api, &Roles::inherited(), &stop)))
+    Some(stop.and_then(|stop| role::run(config, &api, arena, &Roles::inherited(), &stop)))
 }

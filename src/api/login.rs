@@ -9,7 +9,7 @@ use halite_client::local::{ClientError, LocalClient};
 use halite_master::access::roles::external;
 use halite_wire::{Map, Value};
 use hyper::StatusCode;
-use hyper::header::SET_COOKIE;
+use hyper::header::{HeaderMap, SET_COOKIE};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -28,6 +28,20 @@ impl Service {
             StatusCode::UNAUTHORIZED => wrong(),
             _ => e,
         })?;
+        let (id, told) = self.begin_session(&answer, &headers);
+        let mut map = halite_wire::map! {"token" => id.as_str()};
+        map.0.extend(told.0);
+        let cookie = cookie(&id, LIFE.as_secs(), self.api.tls.is_some());
+        let answer = Answer::returning(Value::Array(vec![map.into()]));
+        Ok(answer.header(SET_COOKIE, &cookie).header(TOKEN, &id).into())
+    }
+
+    /// Begins a session with a token of the master, in the place of that of before: its id, and what its owner is told.
+    pub(super) fn begin_session(
+        self: &Arc<Self>,
+        answer: &Map,
+        headers: &HeaderMap,
+    ) -> (String, Map) {
         let text = |name: &str| answer.str(name).unwrap_or_default().to_owned();
         let (user, eauth) = (text("name"), text("eauth"));
         let groups = answer
@@ -52,7 +66,7 @@ impl Service {
             perms,
             may_listen: may_listen(&granted.to_value()),
         };
-        if let Some(before) = session_id(&headers) {
+        if let Some(before) = session_id(headers) {
             self.sessions.end(&before);
         }
         let told = session.to_map();
@@ -66,14 +80,10 @@ impl Service {
             // Nobody waits for that.
             tokio::spawn(service.apart(move |service| service.revoke(&ended)));
         }
-        let mut map = halite_wire::map! {"token" => id.as_str()};
-        map.0.extend(told.0);
-        let cookie = cookie(&id, LIFE.as_secs(), self.api.tls.is_some());
-        let answer = Answer::returning(Value::Array(vec![map.into()]));
-        Ok(answer.header(SET_COOKIE, &cookie).header(TOKEN, &id).into())
+        (id, told)
     }
 
-    fn token(&self, low: &Map) -> Result<Map, ApiError> {
+    pub(super) fn token(&self, low: &Map) -> Result<Map, ApiError> {
         let login = login(low).ok_or_else(|| ApiError::unauthorized("a field is missing"))?;
         let expire = low.get("token_expire").cloned();
         let mut client = LocalClient::new(self.config.clone());

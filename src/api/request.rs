@@ -109,16 +109,18 @@ pub(super) fn session_id(headers: &HeaderMap) -> Option<String> {
         .get(TOKEN)
         .and_then(text)
         .filter(|id| !id.is_empty());
-    let cookies = headers.get_all(COOKIE).iter().filter_map(text);
-    header.or_else(|| {
-        let mut all = cookies.flat_map(|line| {
-            let parts = line.split(';').map(|part| part.trim().to_owned());
-            parts.collect::<Vec<_>>()
-        });
-        all.find_map(|part| {
-            let (name, value) = part.split_once('=')?;
-            (name == COOKIE_NAME).then(|| value.to_owned())
-        })
+    header.or_else(|| named_cookie(headers, COOKIE_NAME))
+}
+
+/// The value of a cookie.
+pub(super) fn named_cookie(headers: &HeaderMap, wanted: &str) -> Option<String> {
+    let lines = headers.get_all(COOKIE).iter();
+    let mut parts = lines
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(';'));
+    parts.find_map(|part| {
+        let (name, value) = part.trim().split_once('=')?;
+        (name == wanted).then(|| value.to_owned())
     })
 }
 

@@ -5,6 +5,7 @@
 //!
 //! On failure: its successor knows no sessions, so that clients have to log in again. Jobs and runners that it has started go on.
 
+use crate::ArenaQuery;
 use crate::events::Bus;
 use crate::limits::{Place, Shares};
 use crate::service::{COMMANDS, FOLLOWED, LOGINS, Service};
@@ -51,13 +52,14 @@ const THREADS: usize = 2;
 pub(super) fn run(
     config: &MasterConfig,
     api: &ApiConfig,
+    arena: ArenaQuery,
     roles: &Roles,
     stop: &StopFlag,
 ) -> Result<(), ExitError> {
     let bus = Bus::start(config, stop)?;
     let certificate = api.tls.as_ref().map(Certificate::load).transpose()?;
     let certificate = certificate.map(Arc::new);
-    let service = Arc::new(Service::new(config, api, bus, stop));
+    let service = Arc::new(Service::new(config, api, arena, bus, stop));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .max_blocking_threads(COMMANDS + FOLLOWED + LOGINS)

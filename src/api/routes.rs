@@ -13,6 +13,8 @@ pub enum Endpoint {
     LogIn,
     LogOut,
     MakeToken,
+    BeginOidc,
+    EndOidc,
     Minions,
     Publish,
     Jobs,
@@ -28,6 +30,7 @@ pub enum Endpoint {
     Asset,
     Application,
     Static,
+    Arena,
     Health,
     Ready,
     OpenApi,
@@ -37,11 +40,14 @@ impl Endpoint {
     /// Whether it answers in the form that a client asks for; others have one of their own.
     pub fn has_form(self) -> bool {
         use Endpoint::{
-            Application, Asset, Events, JobEvents, MakeKeys, OpenApi, Static, WebSocket,
+            Application, Asset, BeginOidc, EndOidc, Events, JobEvents, MakeKeys, OpenApi, Static,
+            WebSocket,
         };
         ![
             Application,
             Asset,
+            BeginOidc,
+            EndOidc,
             Events,
             JobEvents,
             MakeKeys,
@@ -144,6 +150,10 @@ const JID: &[(&str, &str)] = &[
     ("limit", "most jobs of the answer; the newest ones"),
     ("before", "only jobs older than this one"),
 ];
+const CODE: &[(&str, &str)] = &[
+    ("code", "what the provider gives its token for"),
+    ("state", "the login that it belongs to"),
+];
 const TAG: &[(&str, &str)] = &[("tag", "only events with tags that match this glob")];
 
 use Access::{Hook, Open, Session};
@@ -159,6 +169,8 @@ pub const ROUTES: &[Route] = &[
     get("/login", E::LoginHint, Open, &[], "Says that a login is a POST"),
     post("/login", E::LogIn, Open, Takes::Login, "Begins a session"),
     post("/logout", E::LogOut, Session, Takes::Any, "Ends the session"),
+    get("/oidc/login", E::BeginOidc, Open, &[], "Sends a browser to the OpenID provider of `external_auth`"),
+    get("/oidc/callback", E::EndOidc, Open, CODE, "Where the provider sends it back to; begins a session"),
     get("/token", E::Welcome, Open, &[], "The clients that there are"),
     post("/token", E::MakeToken, Open, Takes::Login, "A token for /run and `halite -T`"),
     get("/minions", E::Minions, Session, MID, "Grains of minions"),
@@ -176,6 +188,7 @@ pub const ROUTES: &[Route] = &[
     get("/ws/{session}", E::WebSocket, Open, &[], "The same, for clients that cannot send headers"),
     get("/stats", E::Stats, Session, &[], "Counters of this service"),
     post("/hook/{tag*}", E::Hook, Hook, Takes::Any, "Fires an event with what was sent"),
+    get("/api/{path*}", E::Arena, Open, &[], "Runtimes and modules of ARENA, for its own tools; with the setting `arena`"),
     get("/health", E::Health, Open, &[], "200 while this service runs"),
     get("/ready", E::Ready, Open, &[], "200 while the master serves, otherwise 503"),
     get("/openapi.json", E::OpenApi, Open, &[], "This description"),

@@ -1,10 +1,12 @@
 //! What happens to each request, before and after what answers it (`handlers`): addresses, origins, sessions, limits, the
 //! form of answers, the audit log.
 
+use crate::ArenaQuery;
 use crate::answer::{Answer, ApiError, Content, Form, allow};
 use crate::events::Bus;
 use crate::limits::{Limits, Shares, StopAtEnd, network_of, place};
 use crate::lowstate::Runner;
+use crate::oidc::Attempts;
 use crate::request::{Call, TOKEN, segments_of, session_id, wants_page};
 use crate::routes::{self, Access, Endpoint, Route};
 use crate::session::{Session, Sessions};
@@ -70,6 +72,7 @@ pub struct Counters {
 pub struct Service {
     pub(super) config: MasterConfig,
     pub(super) api: ApiConfig,
+    pub(super) arena: ArenaQuery,
     pub(super) stop: StopFlag,
     pub(super) bus: Bus,
     places: Arc<Semaphore>,
@@ -81,6 +84,7 @@ pub struct Service {
     audit: AuditLog,
     limits: Limits,
     limits_of_strangers: Limits,
+    pub(super) attempts: Attempts,
     /// Clients that have logged in.
     pub sessions: Sessions,
     /// What has happened so far.
@@ -137,12 +141,19 @@ impl Client {
 
 impl Service {
     /// For the master with this configuration.
-    pub fn new(config: &MasterConfig, api: &ApiConfig, bus: Bus, stop: &StopFlag) -> Service {
+    pub fn new(
+        config: &MasterConfig,
+        api: &ApiConfig,
+        arena: ArenaQuery,
+        bus: Bus,
+        stop: &StopFlag,
+    ) -> Service {
         let burst = api.rate_limit.saturating_mul(BURST);
         let limits = || Mutex::new(Allowances::new(api.rate_limit, burst));
         Service {
             config: config.clone(),
             api: api.clone(),
+            arena,
             stop: stop.clone(),
             bus,
             places: Arc::new(Semaphore::new(COMMANDS)),
@@ -154,6 +165,7 @@ impl Service {
             audit: AuditLog::new(Path::new(&config.audit_log)),
             limits: limits(),
             limits_of_strangers: limits(),
+            attempts: Attempts::new(api.tls.is_some()),
             sessions: Sessions::default(),
             counters: Counters::default(),
         }
@@ -416,7 +428,12 @@ impl Service {
             text(FETCH_SITE).is_some_and(|site| ["cross-site", "same-site"].contains(&site));
         let is_page = matches!(
             route.endpoint,
-            Endpoint::Asset | Endpoint::Application | Endpoint::Static | Endpoint::Welcome
+            Endpoint::Asset
+                | Endpoint::Application
+                | Endpoint::Static
+                | Endpoint::Welcome
+                | Endpoint::BeginOidc
+                | Endpoint::EndOidc
         );
         let is_refused = is_from_elsewhere && has_cookie && !is_page;
         if is_refused && text(ORIGIN).is_none() {

@@ -7,6 +7,7 @@ pub mod choice;
 pub mod gateway;
 pub mod mqtt;
 pub mod registry;
+pub mod rest;
 pub mod runner;
 pub mod runtime;
 pub mod wire;

@@ -191,7 +191,7 @@ fn run_role(config: &Arc<MasterConfig>, role: &str) -> i32 {
     #[cfg(feature = "gateways")]
     let own = own
         .or_else(|| halite_cluster::run_role(role, config))
-        .or_else(|| halite_api::run_role(role, config));
+        .or_else(|| halite_api::run_role(role, config, halite_arena::rest::answer));
     match own.unwrap_or_else(|| halite_master::run_role(role, config, lent)) {
         Ok(()) => 0,
         Err(e) => {

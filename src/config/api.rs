@@ -31,6 +31,8 @@ pub struct ApiConfig {
     pub rate_limit: u32,
     /// `console`: whether browsers get the console.
     pub console: bool,
+    /// `arena`: whether ARENA's own tools may ask for its runtimes and modules, without a login.
+    pub arena: bool,
     /// `app`: a page that browsers get in its place.
     pub app: Option<PathBuf>,
     /// `app_path`, without slashes: where it is as well.
@@ -76,6 +78,7 @@ const SETTINGS: &[(&str, SettingKind)] = &[
     ("webhook_disable_auth", SettingKind::Flag),
     ("rate_limit", SettingKind::Number(0, 1_000_000)),
     ("console", SettingKind::Flag),
+    ("arena", SettingKind::Flag),
     ("app", SettingKind::Text),
     ("app_path", SettingKind::Text),
     ("static", SettingKind::Text),
@@ -168,6 +171,7 @@ impl MasterConfig {
             webhook_disable_auth: flag("webhook_disable_auth"),
             rate_limit: rate_limit.unwrap_or(RATE_LIMIT),
             console: map.get("console").is_none_or(Value::truthy),
+            arena: flag("arena"),
             app: text("app").map(PathBuf::from),
             app_path: name("app_path", "app"),
             static_dir: text("static").map(PathBuf::from),

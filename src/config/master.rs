@@ -251,7 +251,7 @@ options! {
         sudo_acl: bool = "false";
         /// Create key files only for users in `publisher_acl` that have an account, after expanding patterns.
         client_acl_verify: bool = "true";
-        /// Authentication systems (`pam`, `ldap`, `file`, `sharedsecret`, `auto`), their users, and what these may do.
+        /// Authentication systems (`pam`, `ldap`, `file`, `oidc`, `sharedsecret`, `auto`), their users, and what these may do.
         external_auth: Map = "{}";
         /// The password of all users of `external_auth: sharedsecret`, at least 16 characters.
         sharedsecret: String = "''";

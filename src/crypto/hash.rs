@@ -65,6 +65,13 @@ impl HashType {
         hasher.hex()
     }
 
+    /// The hash of some bytes.
+    pub fn digest(self, data: &[u8]) -> Vec<u8> {
+        let mut hasher = self.hasher();
+        hasher.update(data);
+        hasher.0.finalize().into_vec()
+    }
+
     /// The hash of everything a reader returns, read in chunks.
     ///
     /// # Errors

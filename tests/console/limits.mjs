@@ -163,7 +163,7 @@ async function pretend(page, count) {
   const ids = Array.from({ length: count }, (_, at) => `host-${at}`);
   const grains = { osfinger: 'Debian-12', saltversion: '3008.3' };
   const answers = {
-    'cache.mine': () => Object.fromEntries(ids.map((id) => [id, {}])),
+    'fleet.match': () => ids,
     'manage.present': (kwarg) => (kwarg.show_ip ? Object.fromEntries(ids.map((id, at) => [id, `10.0.${at >> 8}.${at & 255}`])) : ids),
     'cache.grains': (kwarg) => Object.fromEntries(kwarg.tgt.map((id) => [id, grains])),
   };

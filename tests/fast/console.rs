@@ -60,3 +60,39 @@ fn people_use_it_in_a_browser() {
     let steps = said.lines().filter(|line| line.starts_with("ok ")).count();
     assert!(steps >= 15, "{said}");
 }
+
+#[test]
+fn people_log_in_at_an_openid_provider() {
+    let Some(dir) = std::env::var_os("HALITE_CONSOLE_TESTS") else {
+        eprintln!("skipped: HALITE_CONSOLE_TESTS is not set; `scripts/test console` sets it");
+        return;
+    };
+    let [port, provider] = free_ports();
+    let url = format!("http://127.0.0.1:{port}/");
+    let issuer = format!("http://127.0.0.1:{provider}");
+    let _master = Master::halite(&format!(
+        "external_auth:\n  oidc:\n    ^issuer: {issuer}\n    ^client_id: halite\n    \
+         ^client_secret: 'a secret: with & and +'\n    ^redirect_uri: {url}oidc/callback\n    \
+         ^scope: openid groups\n    ^title: Company login\n    \
+         'ops%': ['.*', '@runner', '@wheel', '@jobs']\n\
+         netapi_enable_clients: [local, local_async, runner, wheel]\n\
+         api: {{port: {port}, host: 127.0.0.1, disable_ssl: true}}\n",
+    ));
+    wait_until("it listens", || {
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    let played = Command::new("node")
+        .arg("oidc.mjs")
+        .current_dir(dir)
+        .env("HALITE_CONSOLE_URL", &url)
+        .env("HALITE_CONSOLE_ISSUER", &issuer)
+        .envs(
+            ["USER", "PASSWORD", "NARROW_USER", "NARROW_PASSWORD"]
+                .map(|name| (format!("HALITE_CONSOLE_{name}"), "unused")),
+        )
+        .output()
+        .expect("node runs");
+    let said = String::from_utf8_lossy(&played.stdout);
+    let complaints = String::from_utf8_lossy(&played.stderr);
+    assert!(played.status.success(), "{said}{complaints}");
+}

@@ -96,9 +96,8 @@ export const publish = (low) => command({ client: 'local_async', ...low });
 
 /** Ids of minions that a target means, from what the master knows: nothing is sent to minions. */
 export async function matching(tgt, kind = 'glob') {
-  // Mines are small, grains are not.
-  const found = await runner('cache.mine', [], { tgt: kind === 'list' ? ids(tgt) : tgt, tgt_type: kind });
-  return Object.keys(found).sort(byId);
+  const found = await runner('fleet.match', [], { tgt: kind === 'list' ? ids(tgt) : tgt, tgt_type: kind });
+  return found.sort(byId);
 }
 
 /** The ids of a list as typed. */

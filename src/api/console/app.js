@@ -166,7 +166,12 @@ async function start() {
   try {
     const session = await api.session();
     if (session) begin(session);
-    else await end('');
+    else {
+      // Where a login at an OpenID provider ends if it fails.
+      const isRefused = location.hash === '#/login/refused';
+      if (isRefused) history.replaceState(null, '', '#/');
+      await end(isRefused ? t('login.refused') : '');
+    }
   } catch (error) {
     fill(document.body, bar(), element('main', { id: 'main', class: 'narrow', tabindex: '-1' },
       element('h1', {}, 'halite'), problem(error), button(t('again'), start)), foot(), status);

@@ -31,7 +31,7 @@ export class Target {
     });
     this.preview = element('div', { class: 'hint preview', 'aria-live': 'polite' });
     this.look = later(() => this.find(), 350);
-    this.canLook = app.permissions.runner('cache.mine');
+    this.canLook = app.permissions.runner('fleet.match');
     this.turn = 0;
     this.element = element('div', { class: 'target' },
       field(t('target'), this.input, this.preview), field(t('target.kind'), this.kind));

@@ -73,6 +73,8 @@ export const TEXTS = {
   'login.lacks.user': ['Enter a user.', 'Geben Sie einen Benutzer ein.'],
   'login.lacks.password': ['Enter the password.', 'Geben Sie das Passwort ein.'],
   'login.cookie': ['The browser did not keep the cookie of the session. Allow cookies for this address.', 'Der Browser hat das Cookie der Sitzung nicht behalten. Erlauben Sie Cookies für diese Adresse.'],
+  'login.oidc': ['Log in with single sign-on', 'Mit Single Sign-on anmelden'],
+  'login.refused': ['The login at the provider was not accepted. The log of the master says why.', 'Die Anmeldung beim Anbieter wurde nicht angenommen. Das Log des Masters sagt, warum.'],
   'login.none': ['Nobody can log in: the master has no external_auth.', 'Niemand kann sich anmelden: Der Master hat kein external_auth.'],
   'login.none.advice': ['Set the option external_auth on the master and restart it.', 'Setzen Sie die Option external_auth am Master und starten Sie ihn neu.'],
   logout: ['Log out', 'Abmelden'],

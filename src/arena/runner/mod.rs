@@ -283,4 +283,4 @@ fn run(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -42,7 +42,7 @@ fn module(uuid: &str, name: &str, on: Option<&str>, state: State) -> KeptModule 
     }
 }
 
-fn snapshot() -> Snapshot {
+pub(crate) fn snapshot() -> Snapshot {
     Snapshot {
         runtimes: vec![
             runtime("r1", &["wasm", "wasi"], 1, "A"),

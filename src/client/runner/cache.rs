@@ -127,7 +127,10 @@ fn key(args: &Args) -> Result<String, RunError> {
 }
 
 /// Ids that match the target; `None` without a target.
-fn targets(context: &RunContext, args: &Args) -> Result<Option<Vec<MinionId>>, RunError> {
+pub(super) fn targets(
+    context: &RunContext,
+    args: &Args,
+) -> Result<Option<Vec<MinionId>>, RunError> {
     let Some(tgt) = args.get(0, "tgt") else {
         return Ok(None);
     };

@@ -1,5 +1,6 @@
-//! `fleet.status`: master and fleet on one screen. Not one of Salt's runners.
+//! `fleet.status`, master and fleet on one screen, and `fleet.match`. Not one of Salt's runners.
 
+use super::cache::targets;
 use super::{Function, RunContext, RunError, RunnerOutput};
 use crate::samples::{Samples, number};
 use halite_config::MasterConfig;
@@ -8,12 +9,24 @@ use halite_store::keys::KeyState;
 use halite_wire::{Map, Value};
 use std::io;
 
-pub(super) const FUNCTIONS: &[Function] = &[Function {
-    name: "fleet.status",
-    args: &[],
-    doc: "Figures about the master and its fleet: connected minions, versions, queues, losses, jobs, restarts. If the master is down, only the keys.",
-    run: |context, _| status(context),
-}];
+pub(super) const FUNCTIONS: &[Function] = &[
+    Function {
+        name: "fleet.match",
+        args: &["tgt", "?tgt_type"],
+        doc: "The ids of the accepted minions that a target means, from what the master knows of them. No minion is asked.",
+        run: |context, args| {
+            let found = targets(context, args)?.unwrap_or_default();
+            let ids: Vec<Value> = found.iter().map(|id| id.as_str().into()).collect();
+            Ok(ids.into())
+        },
+    },
+    Function {
+        name: "fleet.status",
+        args: &[],
+        doc: "Figures about the master and its fleet: connected minions, versions, queues, losses, jobs, restarts. If the master is down, only the keys.",
+        run: |context, _| status(context),
+    },
+];
 
 fn status(context: &mut RunContext) -> Result<RunnerOutput, RunError> {
     let config = &context.config;

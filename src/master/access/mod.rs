@@ -293,7 +293,9 @@ impl Access {
                 Ok((name.to_owned(), known, groups))
             }
             Err(why) => {
-                self.throttle.failed(&who, unix_now()).map_err(broken)?;
+                if eauth::has_passwords(name) {
+                    self.throttle.failed(&who, unix_now()).map_err(broken)?;
+                }
                 Err(why)
             }
         }

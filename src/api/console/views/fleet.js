@@ -8,7 +8,7 @@ import { Target } from '../target.js';
 import { onForget, remember } from '../functions.js';
 import { t } from '../texts.js';
 
-export const isOffered = (permissions) => permissions.runner('cache.mine') && permissions.runner('manage.present');
+export const isOffered = (permissions) => permissions.runner('fleet.match') && permissions.runner('manage.present');
 
 /** Grains of minions, kept while the page is open: 10 000 of them would be too much to ask for at once. */
 const grains = new Map();

@@ -34,7 +34,7 @@ function figure(key, value) {
 }
 
 function nodes(place, name) {
-  if (!app.permissions.runner('cache.mine') || !app.permissions.runner('manage.present')) return;
+  if (!app.permissions.runner('fleet.match') || !app.permissions.runner('manage.present')) return;
   load(place, Promise.all([api.matching(`gateway:${name}`, 'grain'), api.runner('manage.present')]), ([ids, present]) => {
     if (!ids.length) return empty(t('gateways.nodes.empty'), t('gateways.nodes.advice'));
     const here = new Set(present);

@@ -46,7 +46,13 @@ export async function logInForm(main, why, begin) {
   try {
     const found = await api.settings();
     eauths = found.eauths ?? [];
-    if (!eauths.length) fill(error, problem(new Error(t('login.none')), t('login.none.advice')));
+    if (found.oidc) {
+      // A page of the service, which sends the browser to the provider.
+      main.append(element('p', { class: 'login' }, element('a', { class: 'button main', href: '/oidc/login' }, found.oidc.title || t('login.oidc'))));
+      form.hidden = !eauths.length;
+      if (form.hidden) fill(error);
+    }
+    if (!eauths.length && !found.oidc) fill(error, problem(new Error(t('login.none')), t('login.none.advice')));
     if (eauths.length > 1) fill(system, field(t('login.eauth'), choice(eauths.map((name) => [name, name]), eauths[0], { name: 'eauth' })));
     main.append(element('p', { class: 'dim version' }, `halite ${found.version ?? ''}`));
   } catch (e) {

@@ -1,10 +1,10 @@
-//! The child process that asks PAM and LDAP.
+//! The child process that asks PAM, LDAP and OpenID providers.
 //!
 //! It is this program again: it reads one question from standard input, writes the answer to standard output
 //! and exits. Whatever a PAM module does (hang, print, crash), the worker waits no longer than the deadline
 //! here.
 
-use super::ldap;
+use super::{ldap, oidc};
 use halite_sys::{pam, process};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
@@ -148,6 +148,7 @@ fn decide(question: &Map) -> Result<Vec<String>, String> {
             pam::groups(user)
         }
         Some("ldap") => ldap::check(&settings, user, password),
+        Some("oidc") => oidc::check(&settings, user, password),
         _ => Err("the question names no system".into()),
     }
 }

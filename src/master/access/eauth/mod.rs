@@ -4,15 +4,17 @@ pub mod child;
 pub mod crypt;
 pub mod file;
 pub mod ldap;
+pub mod oidc;
 
 use super::names;
 use file::FileUsers;
 use halite_config::MasterConfig;
 use halite_crypto::constant_time_eq;
 use halite_wire::{Map, Value};
+use oidc::OidcSettings;
 
 /// The supported systems.
-pub const SYSTEMS: [&str; 5] = ["pam", "ldap", "file", "sharedsecret", "auto"];
+pub const SYSTEMS: [&str; 6] = ["pam", "ldap", "file", "oidc", "sharedsecret", "auto"];
 /// Shortest `sharedsecret`: whoever guesses it is any user of the system.
 const SHORTEST_SECRET: usize = 16;
 /// Longest name and longest password.
@@ -24,6 +26,7 @@ pub fn fault(name: &str, system: &Map, config: &MasterConfig) -> Option<String> 
         "pam" | "auto" => None,
         "sharedsecret" => shared_secret(config).err(),
         "file" => FileUsers::parse(system).err(),
+        "oidc" => OidcSettings::parse(system).err(),
         "ldap" => ldap::fault(&ldap::settings(config)).map(str::to_owned),
         other => Some(format!(
             "the system {other:?} is not supported; use one of {}",
@@ -49,6 +52,11 @@ pub fn folds_names(system: &str) -> bool {
     system == "ldap"
 }
 
+/// Whether passwords of a system can be guessed, so that wrong ones count. ID tokens cannot.
+pub fn has_passwords(system: &str) -> bool {
+    system != "oidc"
+}
+
 /// Checks a password with a system; returns the user's groups there.
 ///
 /// `service` and the like come from the configuration only: nothing that a client sends chooses how it is
@@ -63,7 +71,12 @@ pub fn authenticate(
     user: &str,
     password: &str,
 ) -> Result<Vec<String>, String> {
-    if user.is_empty() || user.len() > LONGEST || password.len() > LONGEST {
+    let longest = if name == "oidc" {
+        oidc::LONGEST
+    } else {
+        LONGEST
+    };
+    if user.is_empty() || user.len() > LONGEST || password.len() > longest {
         return Err("the name is empty, or the name or password is too long".into());
     }
     if user.chars().chain(password.chars()).any(|c| c == '\0') {
@@ -95,6 +108,7 @@ pub fn authenticate(
             );
         }
         "ldap" => ldap::settings(config),
+        "oidc" => oidc::settings_for_child(system),
         other => return Err(format!("the system {other:?} is not supported")),
     };
     child::ask(&halite_wire::map! {
