@@ -12,6 +12,7 @@ use halite_client::local::Credentials;
 use halite_master::access::eauth::oidc;
 use halite_master::score;
 use halite_sys::scoreboard::Scoreboard;
+use halite_sys::time::unix_now;
 use halite_wire::ids::{Jid, MinionId, Tag};
 use halite_wire::{Map, Value};
 use hyper::StatusCode;
@@ -246,8 +247,14 @@ impl Service {
         let (board, _) =
             Scoreboard::inherited().map_err(|e| ApiError::unforeseen(&e.to_string()))?;
         let silent = score::silent(&board, self.config.request_timeout);
-        let map = halite_wire::map! {"ready" => silent.is_empty(), "silent" => silent.clone()};
-        let status = match silent.is_empty() {
+        // As at `metrics_address`.
+        let cluster = score::cluster(&board, unix_now());
+        let is_ready = silent.is_empty() && !cluster.is_draining && !cluster.is_apart;
+        let map = halite_wire::map! {
+            "ready" => is_ready, "silent" => silent, "draining" => cluster.is_draining,
+            "apart" => cluster.is_apart,
+        };
+        let status = match is_ready {
             true => StatusCode::OK,
             false => StatusCode::SERVICE_UNAVAILABLE,
         };

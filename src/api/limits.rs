@@ -49,7 +49,7 @@ impl Shares {
         if *taken >= most {
             return Err(ApiError::new(
                 StatusCode::TOO_MANY_REQUESTS,
-                "Too many of your commands are running",
+                "Too many of your commands are running, or large bodies are on their way",
             ));
         }
         *taken += 1;

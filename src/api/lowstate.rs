@@ -317,16 +317,15 @@ impl Runner<'_> {
                 "The gateway server did not receive a timely response",
             ));
         };
+        let has_failed = !data.get("success").is_some_and(Value::truthy);
+        let is_unknown = |text: &str| text.trim_end().ends_with("' is not available.");
+        if has_failed && data.str("return").is_some_and(is_unknown) {
+            return Err(ApiError::unforeseen("there is no such runner"));
+        }
         if low.get("full_return").is_some_and(Value::truthy) {
             return Ok(halite_wire::map! {"tag" => ended.tag, "data" => data}.into());
         }
-        let value = data.remove("return").unwrap_or_default();
-        let has_failed = !data.get("success").is_some_and(Value::truthy);
-        let is_unknown = |text: &str| text.trim_end().ends_with("' is not available.");
-        if has_failed && value.as_str().is_some_and(is_unknown) {
-            return Err(ApiError::unforeseen("there is no such runner"));
-        }
-        Ok(value)
+        Ok(data.remove("return").unwrap_or_default())
     }
 }
 
@@ -413,15 +412,23 @@ fn job_of(low: &Map, config: &MasterConfig) -> Result<Job, ApiError> {
 fn value_of(mut entry: Map, is_full: bool, jid: &str) -> Value {
     let has_failed = entry.get("failed").is_some_and(Value::truthy);
     match (has_failed, is_full) {
-        (true, true) => Value::Bool(false),
-        (true, false) => "Minion did not return. [No response]".into(),
+        (true, true) => halite_wire::map! {
+            "out" => "no_return", "ret" => command::no_response(jid), "retcode" => 1,
+        }
+        .into(),
+        (true, false) => command::no_response(jid).into(),
         (false, false) => entry.remove("ret").unwrap_or_default(),
         (false, true) => {
             let mut take = |name: &str| entry.remove(name).unwrap_or_default();
             let (ret, retcode) = (take("ret"), take("retcode"));
             let own = take("jid");
             let jid = if own.is_nil() { jid.into() } else { own };
-            halite_wire::map! {"ret" => ret, "retcode" => retcode, "jid" => jid}.into()
+            let mut map = halite_wire::map! {"ret" => ret, "retcode" => retcode, "jid" => jid};
+            let out = take("out");
+            if !out.is_nil() {
+                map.set("out", out);
+            }
+            map.into()
         }
     }
 }

@@ -26,7 +26,10 @@ pub fn document() -> Value {
         },
         "paths" => paths,
         "components" => halite_wire::map! {
-            "schemas" => halite_wire::map! {"Lowstate" => lowstate(), "Login" => login()},
+            "schemas" => halite_wire::map! {
+                "Lowstate" => lowstate(&["client", "fun"]), "Job" => lowstate(&["fun"]),
+                "KeyRequest" => key_request(), "Login" => login(),
+            },
             "securitySchemes" => halite_wire::map! {
                 "token" => scheme("header", "X-Auth-Token"), "session" => scheme("cookie", "session_id"),
             },
@@ -59,7 +62,7 @@ fn operation(route: &Route) -> Map {
     if !parameters.is_empty() {
         map.set("parameters", Value::Array(parameters));
     }
-    if let Some(body) = body(route.takes) {
+    if let Some(body) = body(route) {
         map.set("requestBody", body);
     }
     if route.access != Access::Open {
@@ -82,9 +85,18 @@ fn named(path: &str) -> String {
 }
 
 fn parameter(place: &str, name: &str, text: Option<&str>) -> Value {
+    let schema = match name {
+        "limit" => halite_wire::map! {"type" => "integer", "minimum" => 1},
+        "timeout" => halite_wire::map! {"type" => "integer", "minimum" => 0},
+        "before" => halite_wire::map! {"type" => "string", "pattern" => "^[0-9]{20}$"},
+        // It becomes the tag of an event.
+        "tag" if place == "path" => {
+            halite_wire::map! {"type" => "string", "pattern" => "^[!-~]+$"}
+        }
+        _ => halite_wire::map! {"type" => "string"},
+    };
     let mut map = halite_wire::map! {
-        "name" => name, "in" => place, "required" => place == "path",
-        "schema" => halite_wire::map! {"type" => "string"},
+        "name" => name, "in" => place, "required" => place == "path", "schema" => schema,
     };
     if let Some(text) = text {
         map.set("description", text);
@@ -103,8 +115,10 @@ fn reference(name: &str) -> Map {
     halite_wire::map! {"$ref" => format!("#/components/schemas/{name}")}
 }
 
-fn body(takes: Takes) -> Option<Map> {
-    let (name, required) = match takes {
+fn body(route: &Route) -> Option<Map> {
+    let (name, required) = match route.takes {
+        Takes::Lowstates if route.endpoint == Endpoint::MakeKeys => ("KeyRequest", true),
+        Takes::Lowstates if route.endpoint == Endpoint::Publish => ("Job", true),
         Takes::Nothing => return None,
         Takes::Any => {
             let any = halite_wire::map! {"content" => content(Map::new())};
@@ -155,7 +169,12 @@ fn responses(route: &Route) -> Map {
         ("401", "No session, or the master refuses"),
         ("403", "From an address or an origin that may not use it"),
         ("404", "There is nothing"),
+        (
+            "405",
+            "Not with this method; `Allow` has those that it takes",
+        ),
         ("406", "Not in a form that the client takes"),
+        ("408", "The body did not arrive in time"),
         ("413", "The body is too large"),
         ("429", "Too many requests"),
         ("503", "The master does not answer, or too much is running"),
@@ -170,28 +189,50 @@ fn responses(route: &Route) -> Map {
     all
 }
 
-fn lowstate() -> Map {
+/// A part of a lowstate that is a text or a list of them.
+fn text_or_list(text: &str) -> Map {
+    halite_wire::map! {"description" => text, "type" => vec!["string".to_owned(), "array".to_owned()]}
+}
+
+fn lowstate(required: &[&str]) -> Map {
     let text = || halite_wire::map! {"type" => "string"};
     let names: Vec<Value> = CLIENTS.iter().map(|(name, _)| (*name).into()).collect();
     halite_wire::map! {
         "type" => "object",
-        "required" => vec!["fun".to_owned()],
+        "required" => required.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>(),
         "properties" => halite_wire::map! {
             "client" => halite_wire::map! {"type" => "string", "enum" => Value::Array(names)},
-            "fun" => halite_wire::map! {"description" => "A function, or several"},
-            "tgt" => halite_wire::map! {"description" => "The minions of a job"},
+            "fun" => text_or_list("A function, or several"),
+            "tgt" => text_or_list("The minions of a job"),
             "tgt_type" => text(),
             "arg" => halite_wire::map! {"description" => "Positional arguments"},
             "kwarg" => halite_wire::map! {"type" => "object", "description" => "Arguments by name"},
             "timeout" => halite_wire::map! {"type" => "integer"},
-            "batch" => halite_wire::map! {"description" => "Minions at a time, or `10%`"},
-            "full_return" => halite_wire::map! {"type" => "boolean"},
+            "batch" => halite_wire::map! {
+                "description" => "Minions at a time, or `10%`",
+                "type" => vec!["integer".to_owned(), "string".to_owned()], "minimum" => 1, "pattern" => "^[1-9][0-9]*%?$",
+            },
+            "full_return" => halite_wire::map! {"description" => "Anything but 0, false, null and nothing counts as yes"},
+        },
+    }
+}
+
+/// What `POST /keys` takes.
+fn key_request() -> Map {
+    let text = || halite_wire::map! {"type" => "string"};
+    halite_wire::map! {
+        "type" => "object",
+        "required" => vec!["mid".to_owned()],
+        "properties" => halite_wire::map! {
+            "mid" => halite_wire::map! {"type" => "string", "pattern" => "^[A-Za-z0-9_][A-Za-z0-9._-]*$"},
+            "keysize" => halite_wire::map! {"type" => "integer"}, "force" => halite_wire::map! {"type" => "boolean"},
+            "token" => text(), "username" => text(), "password" => text(), "eauth" => text(),
         },
     }
 }
 
 fn login() -> Map {
-    let text = || halite_wire::map! {"type" => "string"};
+    let text = || halite_wire::map! {"type" => "string", "minLength" => 1};
     halite_wire::map! {
         "type" => "object",
         "required" => ["username", "password", "eauth"].map(str::to_owned).to_vec(),

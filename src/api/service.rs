@@ -81,6 +81,7 @@ pub struct Service {
     pub(super) followers: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
     bodies_of_strangers: Arc<Semaphore>,
+    shares_of_bodies: Shares,
     audit: AuditLog,
     limits: Limits,
     limits_of_strangers: Limits,
@@ -162,6 +163,7 @@ impl Service {
             followers: Arc::new(Semaphore::new(FOLLOWED)),
             bodies: Arc::new(Semaphore::new(BODIES)),
             bodies_of_strangers: Arc::new(Semaphore::new(BODIES)),
+            shares_of_bodies: Shares::default(),
             audit: AuditLog::new(Path::new(&config.audit_log)),
             limits: limits(),
             limits_of_strangers: limits(),
@@ -375,12 +377,26 @@ impl Service {
         // Whoever sends large ones must not use up the memory.
         let size = hyper::body::Body::size_hint(request.body());
         let is_large = size.upper().is_none_or(|upper| upper > LARGE);
-        let bodies = match client.session {
-            Some(_) => &self.bodies,
-            None => &self.bodies_of_strangers,
+        // Before a client that asks (`Expect`) is told to send it.
+        if size.lower() > self.api.max_body as u64 {
+            return Err(ApiError::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "The body is larger than max_request_body_size",
+            ));
+        }
+        let (bodies, who) = match &client.session {
+            Some(session) => (&self.bodies, session.who()),
+            None => (
+                &self.bodies_of_strangers,
+                network_of(peer.ip().to_canonical()),
+            ),
         };
+        // One that lets its bodies trickle must leave places to others.
         let _place = match is_large {
-            true => Some(place(bodies).await?),
+            true => {
+                let share = self.shares_of_bodies.take(&who, BODIES / 4)?;
+                Some((share, place(bodies).await?))
+            }
             false => None,
         };
         let call = Call::read(request, peer, segments, self.api.max_body).await?;
@@ -440,7 +456,7 @@ impl Service {
             return Err(other_origin());
         }
         let may_act = may_act && (has_cookie || route.endpoint == Endpoint::LogIn);
-        if let Some(origin) = text(ORIGIN).filter(|_| may_act || is_refused) {
+        if let Some(origin) = text(ORIGIN).filter(|_| may_act || (has_cookie && !is_page)) {
             let (_, host) = origin.split_once("://").unwrap_or_default();
             let is_own = text(HOST) == Some(host);
             if !is_own && !self.api.origins.iter().any(|one| one == origin) {

@@ -12,7 +12,7 @@ use hyper::header::{
     CONNECTION, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION,
     UPGRADE,
 };
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
 use std::fmt;
 use std::sync::Arc;
@@ -62,6 +62,7 @@ fn open(service: &Arc<Service>, request: &mut Request<Incoming>, client: &Client
     };
     let key = headers.get(SEC_WEBSOCKET_KEY).filter(|key| key.len() == 24);
     let is_one = request.method() == Method::GET
+        && request.version() >= Version::HTTP_11
         && has(UPGRADE, "websocket")
         && has(CONNECTION, "upgrade")
         && has(SEC_WEBSOCKET_VERSION, "13");

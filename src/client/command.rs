@@ -96,6 +96,15 @@ pub fn run(
     Ok(collected.returns)
 }
 
+/// What stands in the place of the return of a minion that did not answer in time, in stock's words; no newline at the end.
+pub fn no_response(jid: &str) -> String {
+    format!(
+        "Minion did not return. [No response]\nThe minions may not have all finished running and \
+         any remaining minions will return upon completion. To look up the return data for this \
+         job later, run the following command:\n\nsalt-run jobs.lookup_jid {jid}"
+    )
+}
+
 /// Waits for the outcomes of all minions of a job that runs already, or has run: what there is of it first.
 ///
 /// # Errors

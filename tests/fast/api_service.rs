@@ -444,3 +444,33 @@ fn nobody_comes_in_by_another_way() {
     let audit = std::fs::read_to_string(&config.audit_log).unwrap();
     assert!(!audit.contains(&alice) && !place.master.log().contains(&alice));
 }
+
+#[test]
+fn tools_of_arena_ask_without_a_login_where_the_operator_lets_them() {
+    for (more, status) in [("", 404), (", arena: true", 200)] {
+        let place = Place::start(more);
+        let (said, body) = request(place.port, "GET", "/api/runtimes/", JSON, "");
+        assert_eq!(said, status, "{body}");
+        if status == 200 {
+            let body: Value = serde_json::from_str(&body).unwrap();
+            assert_eq!(
+                body,
+                json!({"count": 0, "start": 0, "results": [], "runtimes": []})
+            );
+            let (said, _) = request(place.port, "GET", "/api/runtimes/x/", JSON, "");
+            assert_eq!(said, 404);
+        }
+    }
+}
+
+#[test]
+fn without_a_provider_there_is_no_login_at_one() {
+    let place = Place::start("");
+    for path in ["/oidc/login", "/oidc/callback?code=a&state=b"] {
+        let (status, body) = request(place.port, "GET", path, "", "");
+        assert_eq!(status, 404, "{body}");
+    }
+    let login = r#"{"username": "alice", "password": "a.b.c", "eauth": "oidc"}"#;
+    let (status, _) = request(place.port, "POST", "/login", JSON, login);
+    assert_eq!(status, 401);
+}

@@ -2,8 +2,11 @@
 
 use nix::sys::signal::Signal;
 use serde_json::{Value as Json, json};
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use testing::arena::{Events, present};
 use testing::arena_runtime::{Rig, Runtime, compile};
+use testing::harness::free_ports;
 use testing::{Cli, Master, Minion, wait_for, wait_until};
 
 const MODULE: &str = "44c72c87-c4ec-4759-b587-30ddc8590f6b";
@@ -43,6 +46,17 @@ fn written(events: &Events, module: &str) -> usize {
     all.iter().filter(good).count()
 }
 
+/// What ARENA's own tools are told, who do not log in.
+fn asked(port: u16, path: &str) -> Option<Json> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    write!(stream, "GET /api/{path} HTTP/1.0\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let is_there = head.starts_with("HTTP/1.0 200") || head.starts_with("HTTP/1.1 200");
+    is_there.then(|| serde_json::from_str(body).unwrap())
+}
+
 #[test]
 fn a_module_outlives_its_runtime() {
     let Some(rig) = Rig::new() else {
@@ -51,8 +65,10 @@ fn a_module_outlives_its_runtime() {
     let roots = rig.dir.path().join("srv");
     compile(&waiting(), &roots.join("modules/waits.wasm"));
     compile(&waiting(), &rig.module("waits"));
+    let [port, _] = free_ports();
     let master = Master::halite(&format!(
-        "gather_job_timeout: 1\nfile_roots: {{base: ['{}']}}\ngateways: {{arena: {{servers: '{}', keepalive: 2}}}}",
+        "api: {{port: {port}, host: 127.0.0.1, disable_ssl: true, arena: true}}\n\
+         gather_job_timeout: 1\nfile_roots: {{base: ['{}']}}\ngateways: {{arena: {{servers: '{}', keepalive: 2}}}}",
         roots.display(),
         rig.broker.address()
     ));
@@ -93,6 +109,12 @@ fn a_module_outlives_its_runtime() {
     let grains = told(&cli, &["rt1", "grains.get", "arena"]);
     assert_eq!(grains["uuid"], uuid(1).as_str());
 
+    let runtimes_there = asked(port, "runtimes/").unwrap();
+    assert_eq!(runtimes_there["count"], 3, "{runtimes_there}");
+    let second = asked(port, "runtimes/rt2/").unwrap();
+    assert_eq!(second["uuid"], uuid(2).as_str());
+    assert_eq!(asked(port, "runtimes/nobody/"), None);
+
     // A module from the master's files, on the first.
     let made = told(
         &cli,
@@ -121,6 +143,13 @@ fn a_module_outlives_its_runtime() {
     });
     assert_eq!(rows[0]["name"], "waits");
     assert_eq!(told(&cli, &["rt1", "arena.logs", "waits"]), "good\n");
+
+    let listed = asked(port, "modules/").unwrap();
+    assert_eq!(listed["results"][0]["uuid"], MODULE, "{listed}");
+    assert_eq!(
+        asked(port, "modules/waits/").unwrap()["parent"],
+        uuid(1).as_str()
+    );
 
     // Its runtime is killed: it comes up on another.
     runtimes[0].end(Signal::SIGKILL);

@@ -183,7 +183,7 @@ fn fixed_texts() {
     let dashes = "-".repeat(line.len());
     let text = texts::executing_job("20261121092038013062");
     assert_eq!(text, format!("{line}\n{dashes}\n\n"));
-    let ghost = map! {"ghost" => texts::no_response("20261121092208411689")};
+    let ghost = map! {"ghost" => halite_client::command::no_response("20261121092208411689")};
     let shown = render(Outputter::NoReturn, &ghost.into(), &Style::default());
     let mut lines = shown.lines();
     assert_eq!(lines.next(), Some("ghost:"));

@@ -25,15 +25,6 @@ pub const SWITCH_TO_BATCH: &str =
 
 const RULE: &str = "-------------------------------------------";
 
-/// The return of a minion that did not answer in time; no newline, a value for no_return.
-pub fn no_response(jid: &str) -> String {
-    format!(
-        "Minion did not return. [No response]\nThe minions may not have all finished running and \
-         any remaining minions will return upon completion. To look up the return data for this \
-         job later, run the following command:\n\nsalt-run jobs.lookup_jid {jid}"
-    )
-}
-
 /// First lines with `-v`.
 pub fn executing_job(jid: &str) -> String {
     let line = format!("Executing job with jid {jid}");

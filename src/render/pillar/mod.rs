@@ -385,6 +385,11 @@ impl<'a> Compilation<'a> {
         for hidden in ["grains", "cluster", "cluster_secret", "sharedsecret"] {
             opts.remove(hidden);
         }
+        if let Some(Value::Map(systems)) = opts.get_mut("external_auth")
+            && let Some(Value::Map(oidc)) = systems.get_mut("oidc")
+        {
+            oidc.remove("^client_secret");
+        }
         opts.set("saltversion", salt_version(self.options().salt_series));
         opts
     }

@@ -56,7 +56,7 @@ function queues() {
     return names.map((name) => {
       const out = element('div');
       return element('details', { ontoggle: (event) => {
-        if (event.target.open && !out.hasChildNodes()) load(out, api.runner('queue.list_items', [name]), (items) => (items.length ? nested(items, name) : element('p', { class: 'dim' }, t('queues.none'))));
+        if (event.target.open) load(out, api.runner('queue.list_items', [name]), (items) => (items.length ? nested(items, name) : element('p', { class: 'dim' }, t('queues.none'))));
       } }, element('summary', {}, element('span', { class: 'id' }, name)), out);
     });
   });

@@ -33,10 +33,11 @@ function draw(status) {
   const lost = Object.values(status.dropped ?? {}).some((count) => count > 0);
   const restarted = Object.keys(status.restarts ?? {}).length > 0;
   const figure = (name, value) => element('div', {}, element('dt', {}, name), element('dd', {}, value));
-  const members = element('div');
-  if (Object.keys(status.cluster ?? {}).length) showCluster(members);
+  const [members, warning] = [element('div'), element('p', { class: 'summary bad', hidden: true }, t('master.cluster'))];
+  if (Object.keys(status.cluster ?? {}).length) showCluster(members, warning);
   return [
     element('p', { class: `summary ${lost || restarted ? 'bad' : ''}` }, t(lost ? 'master.lost' : restarted ? 'master.restarted' : 'master.fine')),
+    warning,
     element('dl', { class: 'figures' },
       figure(t('fleet.version'), status.master.version), figure(t('master.since'), moment(status.master.since)),
       figure(t('fleet.connected'), status.minions?.connected ?? 0), figure(t('master.silent'), status.minions?.silent ?? 0),
@@ -50,11 +51,14 @@ function draw(status) {
   ];
 }
 
-function showCluster(place) {
+/** `warning` is shown if a master is not up. */
+function showCluster(place, warning) {
   if (!app.permissions.runner('cluster.members')) return;
   load(place, api.runner('cluster.members'), (members) => {
-    const all = Object.entries(members ?? {});
+    const all = Object.entries(members ?? {}).sort(([a], [b]) => a.localeCompare(b));
+    const isBad = (one) => one?.state !== undefined && one.state !== 'up';
+    warning.hidden = !all.some(([, one]) => isBad(one));
     const columns = [...new Set(all.flatMap(([, one]) => Object.keys(one ?? {})))];
-    return table(t('cluster.members'), [t('cluster.master'), ...columns.map((name) => name.replaceAll('_', ' '))], all.map(([name, one]) => [name, ...columns.map((column) => (one?.[column] === undefined ? '' : typeof one[column] === 'object' ? JSON.stringify(one[column]) : String(one[column])))]));
+    return table(t('cluster.members'), [t('cluster.master'), ...columns.map((name) => name.replaceAll('_', ' '))], all.map(([name, one]) => [name, ...columns.map((column) => (column === 'state' && isBad(one) ? element('span', { class: 'bad' }, '▲ ', one.state) : one?.[column] === undefined ? '' : typeof one[column] === 'object' ? JSON.stringify(one[column]) : String(one[column])))]));
   });
 }
