@@ -6,6 +6,7 @@
 //! them. [`events`] follows the bus; `stream` and `socket` tell it. `files` are those of the console and of others.
 
 pub mod answer;
+mod attempt;
 pub mod body;
 pub mod events;
 mod files;

@@ -6,128 +6,24 @@
 //! from it with a key of this role.
 
 use crate::answer::ApiError;
+use crate::attempt::{PATIENCE, unavailable};
 use crate::limits::network_of;
-use crate::request::{Call, cookie, named_cookie};
+use crate::request::{Call, cookie};
 use crate::service::{Handled, Reply, Service};
 use crate::session::LIFE;
-use halite_crypto::{HashType, constant_time_eq, fill_random, random_hex};
+use halite_crypto::constant_time_eq;
 use halite_master::access::eauth::oidc::{self, Metadata, OidcSettings};
-use halite_sys::time::unix_now;
 use halite_wire::base64;
 use http_body_util::{BodyExt, Empty};
 use hyper::header::{CACHE_CONTROL, HeaderValue, LOCATION, SET_COOKIE};
 use hyper::{Response, StatusCode};
 use serde_json::Value as Json;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
-/// Most seconds for a login at the provider.
-const PATIENCE: u64 = 600;
-/// For how long what the provider tells about itself is kept.
-const KNOWN: Duration = Duration::from_secs(300);
 /// Most logins of one network at a time.
 const AT_A_TIME: usize = 4;
 /// Longest code of a provider.
 const CODE: usize = 4096;
-
-/// What attempts are made from.
-pub(super) struct Attempts {
-    key: [u8; 32],
-    is_secure: bool,
-    /// What the provider has told about itself, and when.
-    told: Mutex<Option<(Instant, Metadata)>>,
-}
-
-/// One login.
-struct Attempt<'a> {
-    of: &'a Attempts,
-    /// When it began, and a number that nobody can guess.
-    id: String,
-}
-
-impl Attempts {
-    /// With a new key. Browsers keep cookies of services with TLS for themselves alone.
-    pub fn new(is_secure: bool) -> Attempts {
-        let mut key = [0; 32];
-        fill_random(&mut key);
-        Attempts {
-            key,
-            is_secure,
-            told: Mutex::default(),
-        }
-    }
-
-    /// What the provider tells about itself. It is not asked for each browser that comes.
-    fn metadata(&self, issuer: &str) -> Result<Metadata, ApiError> {
-        let told = || self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((when, metadata)) = told().as_ref()
-            && when.elapsed() < KNOWN
-        {
-            return Ok(metadata.clone());
-        }
-        let metadata = Metadata::fetch(issuer).map_err(unavailable)?;
-        *told() = Some((Instant::now(), metadata.clone()));
-        Ok(metadata)
-    }
-
-    fn begin(&self) -> Attempt<'_> {
-        let id = format!("{}.{}", unix_now(), random_hex(16));
-        Attempt { of: self, id }
-    }
-
-    /// The attempt that a browser goes on with, unless it took too long.
-    fn find(&self, call: &Call) -> Option<Attempt<'_>> {
-        let id = named_cookie(&call.headers, self.cookie_name())?;
-        let (began, _) = id.split_once('.')?;
-        let age = unix_now().checked_sub(began.parse().ok()?)?;
-        (age <= PATIENCE).then_some(Attempt { of: self, id })
-    }
-
-    /// Other hosts of the domain cannot set one with this prefix.
-    fn cookie_name(&self) -> &'static str {
-        match self.is_secure {
-            true => "__Host-oidc",
-            false => "oidc",
-        }
-    }
-
-    /// The browser brings it when the provider sends it back, so it is not strict.
-    fn cookie(&self, id: &str, seconds: u64) -> String {
-        let secure = if self.is_secure { "; Secure" } else { "" };
-        let name = self.cookie_name();
-        format!("{name}={id}; Max-Age={seconds}; Path=/; HttpOnly; SameSite=Lax{secure}")
-    }
-}
-
-impl Attempt<'_> {
-    /// What only this service could have made for it.
-    fn derived(&self, purpose: &str) -> String {
-        let message = format!("{purpose} {}", self.id);
-        let mac = HashType::Sha256.hmac(&self.of.key, message.as_bytes());
-        url_safe(&mac)
-    }
-
-    fn state(&self) -> String {
-        self.derived("state")
-    }
-
-    fn nonce(&self) -> String {
-        self.derived("nonce")
-    }
-
-    fn verifier(&self) -> String {
-        self.derived("verifier")
-    }
-
-    fn challenge(&self) -> String {
-        url_safe(&HashType::Sha256.digest(self.verifier().as_bytes()))
-    }
-}
-
-fn url_safe(bytes: &[u8]) -> String {
-    let text = base64::encode(bytes).replace('+', "-").replace('/', "_");
-    text.trim_end_matches('=').to_owned()
-}
 
 impl Service {
     fn oidc(&self) -> Result<(OidcSettings, String), ApiError> {
@@ -247,14 +143,6 @@ fn waiter(call: &Call) -> String {
     format!("oidc {}", network_of(call.peer.ip().to_canonical()))
 }
 
-fn unavailable(why: String) -> ApiError {
-    log::warn!("api: oidc: {why}");
-    ApiError::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "The OpenID provider cannot be used now; the log of the master says why",
-    )
-}
-
 /// The ID token for a code (OpenID Connect Core 1.0, 3.1.3).
 fn exchange(
     settings: &OidcSettings,
@@ -305,32 +193,4 @@ fn redirection(location: &str, cookies: &[String]) -> Handled {
         headers.append(SET_COOKIE, value(cookie)?);
     }
     Ok(Reply::Whole(response))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_an_attempt_has_cannot_be_guessed_from_its_cookie() {
-        let (ours, others) = (Attempts::new(true), Attempts::new(true));
-        let attempt = ours.begin();
-        assert!(attempt.state() != attempt.nonce() && attempt.nonce() != attempt.verifier());
-        let copied = Attempt {
-            of: &others,
-            id: attempt.id.clone(),
-        };
-        assert_ne!(copied.state(), attempt.state());
-        // RFC 7636, 4.1: 43 to 128 characters.
-        assert_eq!(attempt.verifier().len(), 43);
-        let cookie = ours.cookie(&attempt.id, 1);
-        assert!(cookie.starts_with("__Host-oidc=") && cookie.ends_with("SameSite=Lax; Secure"));
-    }
-
-    #[test]
-    fn a_challenge_is_that_of_rfc_7636() {
-        let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
-        let challenge = url_safe(&HashType::Sha256.digest(verifier.as_bytes()));
-        assert_eq!(challenge, "E9Melhoa2OwvFrEMTJguCM-cHaK8hJsHiXfI0EDa9Dg");
-    }
 }

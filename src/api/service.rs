@@ -3,10 +3,10 @@
 
 use crate::ArenaQuery;
 use crate::answer::{Answer, ApiError, Content, Form, allow};
+use crate::attempt::Attempts;
 use crate::events::Bus;
 use crate::limits::{Limits, Shares, StopAtEnd, network_of, place};
 use crate::lowstate::Runner;
-use crate::oidc::Attempts;
 use crate::request::{Call, TOKEN, segments_of, session_id, wants_page};
 use crate::routes::{self, Access, Endpoint, Route};
 use crate::session::{Session, Sessions};

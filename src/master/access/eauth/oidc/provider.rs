@@ -58,7 +58,7 @@ pub fn answer_of(
     let status = answer.status().as_u16();
     let body = answer.into_body().into_with_config().limit(LARGEST);
     let body = body.read_to_vec().map_err(|e| failed(&e))?;
-    let json = serde_json::from_slice::<Json>(&body);
+    let json = halite_wire::json::parse::<Json>(&body);
     if status != 200 {
         // `error` is one of the words of RFC 6749, 5.2.
         let word = json
