@@ -3,7 +3,7 @@
 //! One role of the master, `api`. It has no rights of its own: every command goes to `ret_port` with the credentials that the client
 //! sent or the token of its session, and the workers decide. `routes` has all paths; [`service`] decides who may use them, `handlers`
 //! answer, with [`body`] read from what clients send, [`answer`] written as they ask for it, [`session`]s and [`lowstate`]s between
-//! them. [`events`] follows the bus; `stream` and `socket` tell it. `files` are those of the console and of others.
+//! them. `login` and `oidc` begin sessions. [`events`] follows the bus; `stream` and `socket` tell it. `files` are those of the console and of others.
 
 pub mod answer;
 mod attempt;

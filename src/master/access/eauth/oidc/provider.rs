@@ -20,8 +20,17 @@ const KEYS: usize = 100;
 /// It may not.
 pub(super) fn check_url(url: &str) -> Result<(), String> {
     let uri: Uri = url.parse().map_err(|e| format!("{url:.200}: {e}"))?;
-    let is_local = uri.scheme_str() == Some("http")
-        && ["localhost", "127.0.0.1", "[::1]"].contains(&uri.host().unwrap_or_default());
+    let (host, authority) = (uri.host().unwrap_or_default(), uri.authority());
+    // The library takes `[::1]x` for `[::1]`, and passes over `user@`.
+    let rest = authority.and_then(|one| one.as_str().strip_prefix(host));
+    let is_port = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if !rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix(':').is_some_and(is_port)) {
+        return Err(format!(
+            "{url:.200} has more than a host and a port before its path"
+        ));
+    }
+    let is_local =
+        uri.scheme_str() == Some("http") && ["localhost", "127.0.0.1", "[::1]"].contains(&host);
     match uri.scheme_str() == Some("https") || is_local {
         true => Ok(()),
         false => Err(format!("{url:.200} must start with https://")),
