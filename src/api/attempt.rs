@@ -16,12 +16,17 @@ pub(super) const PATIENCE: u64 = 600;
 /// For how long what the provider tells about itself is kept.
 const KNOWN: Duration = Duration::from_secs(300);
 
+/// How long it is not asked again after it did not answer.
+const PAUSE: Duration = Duration::from_secs(5);
+
 /// What attempts are made from.
 pub(super) struct Attempts {
     key: [u8; 32],
     is_secure: bool,
     /// What the provider has told about itself, and when.
     told: Mutex<Option<(Instant, Metadata)>>,
+    /// Held by the one who asks; when that failed last.
+    asks: Mutex<Option<Instant>>,
 }
 
 /// One login.
@@ -40,19 +45,33 @@ impl Attempts {
             key,
             is_secure,
             told: Mutex::default(),
+            asks: Mutex::default(),
         }
     }
 
     /// What the provider tells about itself. It is not asked for each browser that comes.
     pub fn metadata(&self, issuer: &str) -> Result<Metadata, ApiError> {
-        let told = || self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((when, metadata)) = told().as_ref()
-            && when.elapsed() < KNOWN
-        {
-            return Ok(metadata.clone());
+        let told = || {
+            let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            let fresh = told.as_ref().filter(|(when, _)| when.elapsed() < KNOWN);
+            fresh.map(|(_, metadata)| metadata.clone())
+        };
+        if let Some(metadata) = told() {
+            return Ok(metadata);
         }
-        let metadata = Metadata::fetch(issuer).map_err(unavailable)?;
-        *told() = Some((Instant::now(), metadata.clone()));
+        let mut failed = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
+        // Somebody else has asked meanwhile.
+        if let Some(metadata) = told() {
+            return Ok(metadata);
+        }
+        if failed.is_some_and(|when| when.elapsed() < PAUSE) {
+            return Err(no_provider());
+        }
+        let asked = Metadata::fetch(issuer);
+        *failed = asked.is_err().then(Instant::now);
+        let metadata = asked.map_err(unavailable)?;
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        *told = Some((Instant::now(), metadata.clone()));
         Ok(metadata)
     }
 
@@ -117,6 +136,10 @@ fn url_safe(bytes: &[u8]) -> String {
 
 pub(super) fn unavailable(why: String) -> ApiError {
     log::warn!("api: oidc: {why}");
+    no_provider()
+}
+
+fn no_provider() -> ApiError {
     ApiError::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "The OpenID provider cannot be used now; the log of the master says why",

@@ -2,6 +2,7 @@
 
 use crate::answer::{Answer, ApiError, file};
 use crate::body;
+use crate::limits::network_of;
 use crate::lowstate::{CLIENTS, credentials};
 use crate::openapi;
 use crate::request::{Call, cookie, title_case};
@@ -19,6 +20,8 @@ use hyper::StatusCode;
 use hyper::header::{LINK, SET_COOKIE};
 use std::sync::Arc;
 
+/// Most questions of ARENA's tools of one network at a time: each reads all that the gateway knows.
+const ARENA_AT_A_TIME: usize = 2;
 /// Headers of a hook that go to no listener.
 const SECRET: &[&str] = &[
     "x-auth-token",
@@ -96,7 +99,11 @@ impl Service {
                 self.apart(move |service| service.file(route.endpoint, &call))
                     .await
             }
-            Endpoint::Arena => self.apart(move |service| service.arena(&call)).await,
+            Endpoint::Arena => {
+                let who = format!("arena {}", network_of(call.peer.ip().to_canonical()));
+                let _share = self.shares.take(&who, ARENA_AT_A_TIME)?;
+                self.apart(move |service| service.arena(&call)).await
+            }
             Endpoint::Health => Ok(Answer::new(halite_wire::map! {"status" => "ok"}.into()).into()),
             Endpoint::Ready => self.ready(),
             Endpoint::OpenApi => Ok(Answer::new(openapi::document()).into()),
@@ -111,7 +118,7 @@ impl Service {
             .await?;
         let answer = Answer::returning("Your token has been cleared");
         Ok(answer
-            .header(SET_COOKIE, &cookie("", 0, self.api.tls.is_some()))
+            .header(SET_COOKIE, &cookie("", 0, self.is_secure))
             .into())
     }
 

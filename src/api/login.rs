@@ -1,11 +1,13 @@
 //! Logging in: a token of the master, and a session for it (reference `salt-api.md` 4).
 
 use crate::answer::{Answer, ApiError};
+use crate::limits::{Share, network_of};
 use crate::lowstate::login;
 use crate::request::{Call, TOKEN, cookie, session_id};
 use crate::service::{Handled, Service};
 use crate::session::{LIFE, Session, may_listen, permissions};
 use halite_client::local::{ClientError, LocalClient};
+use halite_master::access::names;
 use halite_master::access::roles::external;
 use halite_wire::{Map, Value};
 use hyper::StatusCode;
@@ -13,14 +15,18 @@ use hyper::header::{HeaderMap, SET_COOKIE};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+/// Most logins of one network at a time.
+const LOGINS_AT_A_TIME: usize = 16;
+
 impl Service {
     /// `POST /login`.
     pub(super) async fn log_in(self: Arc<Self>, call: Call) -> Handled {
         let (headers, from) = (call.headers.clone(), call.peer.ip());
+        let _share = self.login_share(from)?;
         let low = self.clone().apart(move |_| login_of(&call)).await?;
         let wrong = || ApiError::unauthorized("Could not authenticate using provided credentials");
         let user = low.str("username").unwrap_or_default();
-        if !self.api.may_log_in(user, from) {
+        if !self.may_log_in(user, from) {
             return Err(wrong());
         }
         let answer = self.clone().apart(move |s| s.token(&low)).await;
@@ -31,9 +37,20 @@ impl Service {
         let (id, told) = self.begin_session(&answer, &headers);
         let mut map = halite_wire::map! {"token" => id.as_str()};
         map.0.extend(told.0);
-        let cookie = cookie(&id, LIFE.as_secs(), self.api.tls.is_some());
+        let cookie = cookie(&id, LIFE.as_secs(), self.is_secure);
         let answer = Answer::returning(Value::Array(vec![map.into()]));
         Ok(answer.header(SET_COOKIE, &cookie).header(TOKEN, &id).into())
+    }
+
+    /// `api_acl`. Where a directory finds `fred` by `Fred` too, what is said of `fred` counts for both.
+    pub(super) fn may_log_in(&self, user: &str, from: IpAddr) -> bool {
+        self.api.may_log_in(user, from) && self.api.may_log_in(&names::folded(user), from)
+    }
+
+    /// Whoever logs in where it takes long must leave places to others.
+    pub(super) fn login_share(&self, from: IpAddr) -> Result<Share, ApiError> {
+        let who = format!("login {}", network_of(from.to_canonical()));
+        self.shares.take(&who, LOGINS_AT_A_TIME)
     }
 
     /// Begins a session with a token of the master, in the place of that of before: its id, and what its owner is told.
@@ -103,7 +120,7 @@ impl Service {
     /// This user may not log in from there.
     pub(super) fn check_acl(&self, low: &Map, from: IpAddr) -> Result<(), ApiError> {
         match low.str("username") {
-            Some(user) if !self.api.may_log_in(user, from) => Err(ApiError::unauthorized(
+            Some(user) if !self.may_log_in(user, from) => Err(ApiError::unauthorized(
                 "Could not authenticate using provided credentials",
             )),
             _ => Ok(()),
@@ -122,6 +139,7 @@ impl Service {
     /// `POST /token`.
     pub(super) async fn make_token(self: Arc<Self>, call: Call) -> Handled {
         let from = call.peer.ip();
+        let _share = self.login_share(from)?;
         let low = self.clone().apart(move |_| login_of(&call)).await?;
         let user = low.str("username").unwrap_or_default().to_owned();
         self.check_acl(&low, from)?;

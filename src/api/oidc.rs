@@ -9,10 +9,11 @@ use crate::answer::ApiError;
 use crate::attempt::{PATIENCE, unavailable};
 use crate::limits::network_of;
 use crate::request::{Call, cookie};
-use crate::service::{Handled, Reply, Service};
+use crate::service::{Handled, Refused, Reply, Service};
 use crate::session::LIFE;
 use halite_crypto::constant_time_eq;
 use halite_master::access::eauth::oidc::{self, Metadata, OidcSettings};
+use halite_master::access::names;
 use halite_wire::base64;
 use http_body_util::{BodyExt, Empty};
 use hyper::header::{CACHE_CONTROL, HeaderValue, LOCATION, SET_COOKIE};
@@ -44,7 +45,7 @@ impl Service {
         let issuer = settings.issuer.clone();
         let metadata = self
             .clone()
-            .apart(move |s| s.attempts.metadata(&issuer))
+            .at_provider(move |s| s.attempts.metadata(&issuer))
             .await?;
         let page = metadata
             .address("authorization_endpoint")
@@ -69,14 +70,18 @@ impl Service {
 
     /// `GET /oidc/callback`: the browser comes back, with a code or an error.
     pub(super) async fn end_oidc(self: Arc<Self>, call: Call) -> Handled {
-        let is_secure = self.api.tls.is_some();
+        let is_secure = self.is_secure;
         let over = self.attempts.cookie("", 0);
         match self.clone().log_in_by_oidc(call).await {
             Ok(id) => redirection("/", &[cookie(&id, LIFE.as_secs(), is_secure), over]),
             Err(e) if e.status == StatusCode::UNAUTHORIZED => {
                 // The words of the provider are for the log: whoever has made this address could have chosen them.
                 log::warn!("api: no login by oidc: {}", e.message);
-                redirection("/#/login/refused", &[over])
+                let mut answer = redirection("/#/login/refused", &[over])?;
+                if let Reply::Whole(response) = &mut answer {
+                    response.extensions_mut().insert(Refused);
+                }
+                Ok(answer)
             }
             Err(e) => Err(e),
         }
@@ -99,7 +104,10 @@ impl Service {
             return Err(refused("another provider sends the answer"));
         }
         if let Some(word) = call.parameter("error") {
-            return Err(refused(&format!("the provider says {word:.100?}")));
+            return Err(refused(&format!(
+                "the provider says {:?}",
+                names::shown(word)
+            )));
         }
         let code = call.parameter("code").filter(|code| code.len() <= CODE);
         let code = code
@@ -110,7 +118,7 @@ impl Service {
         let of = settings.clone();
         let token = self
             .clone()
-            .apart(move |service| {
+            .at_provider(move |service| {
                 let metadata = service.attempts.metadata(&of.issuer)?;
                 exchange(&of, &redirect_uri, &metadata, &code, &verifier).map_err(|why| {
                     ApiError::unauthorized(format!("the provider gives no token: {why}"))
@@ -126,7 +134,7 @@ impl Service {
             return Err(refused("the token is for another login"));
         }
         let user = settings.user_of(&claims).map_err(|why| refused(&why))?;
-        if !self.api.may_log_in(&user, call.peer.ip()) {
+        if !self.may_log_in(&user, call.peer.ip()) {
             return Err(refused("api_acl does not let this user log in from there"));
         }
         let low = halite_wire::map! {"eauth" => "oidc", "username" => user, "password" => token};

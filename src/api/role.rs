@@ -8,7 +8,7 @@
 use crate::ArenaQuery;
 use crate::events::Bus;
 use crate::limits::{Place, Shares};
-use crate::service::{COMMANDS, FOLLOWED, LOGINS, Service};
+use crate::service::{COMMANDS, FOLLOWED, LOGINS, PROVIDERS, Service};
 use crate::tls::Certificate;
 use halite_config::{ApiConfig, MasterConfig};
 use halite_master::roles::Roles;
@@ -62,7 +62,7 @@ pub(super) fn run(
     let service = Arc::new(Service::new(config, api, arena, bus, stop));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
-        .max_blocking_threads(COMMANDS + FOLLOWED + LOGINS)
+        .max_blocking_threads(COMMANDS + FOLLOWED + LOGINS + PROVIDERS)
         .enable_all()
         .build()
         .map_err(ExitError::from)?;

@@ -12,6 +12,7 @@ use crate::routes::{self, Access, Endpoint, Route};
 use crate::session::{Session, Sessions};
 use halite_config::{ApiConfig, MasterConfig};
 use halite_crypto::random_hex;
+use halite_master::access::eauth::oidc;
 use halite_store::audit::{AuditLog, Decision};
 use halite_sys::allowance::Allowances;
 use halite_sys::signals::StopFlag;
@@ -38,6 +39,8 @@ pub(super) const COMMANDS: usize = 256;
 pub(super) const FOLLOWED: usize = 128;
 /// Most logins and files at a time, each in a thread of its own too.
 pub(super) const LOGINS: usize = 64;
+/// Most requests to OpenID providers at a time: one that hangs must not take the places of others.
+pub(super) const PROVIDERS: usize = 16;
 /// Most commands of a user, or of an address without a session, at a time.
 const SHARE: usize = 64;
 /// Most large bodies in memory; further requests wait.
@@ -77,6 +80,7 @@ pub struct Service {
     pub(super) bus: Bus,
     places: Arc<Semaphore>,
     logins: Arc<Semaphore>,
+    providers: Arc<Semaphore>,
     pub(super) shares: Shares,
     pub(super) followers: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
@@ -86,6 +90,8 @@ pub struct Service {
     limits: Limits,
     limits_of_strangers: Limits,
     pub(super) attempts: Attempts,
+    /// Whether browsers reach it by TLS, as far as is known.
+    pub(super) is_secure: bool,
     /// Clients that have logged in.
     pub sessions: Sessions,
     /// What has happened so far.
@@ -105,6 +111,10 @@ impl From<Answer> for Reply {
         Reply::Value(answer)
     }
 }
+
+/// Marks an answer that sends a browser on though something was refused.
+#[derive(Clone, Copy)]
+pub(super) struct Refused;
 
 pub(super) type Handled = Result<Reply, ApiError>;
 
@@ -150,6 +160,10 @@ impl Service {
         stop: &StopFlag,
     ) -> Service {
         let burst = api.rate_limit.saturating_mul(BURST);
+        let oidc = oidc::settings(&config.external_auth);
+        let uri = oidc.and_then(|one| one.redirect_uri);
+        // Browsers may come through a proxy that speaks TLS for it.
+        let is_secure = api.tls.is_some() || uri.is_some_and(|uri| uri.starts_with("https://"));
         let limits = || Mutex::new(Allowances::new(api.rate_limit, burst));
         Service {
             config: config.clone(),
@@ -159,6 +173,7 @@ impl Service {
             bus,
             places: Arc::new(Semaphore::new(COMMANDS)),
             logins: Arc::new(Semaphore::new(LOGINS)),
+            providers: Arc::new(Semaphore::new(PROVIDERS)),
             shares: Shares::default(),
             followers: Arc::new(Semaphore::new(FOLLOWED)),
             bodies: Arc::new(Semaphore::new(BODIES)),
@@ -167,7 +182,8 @@ impl Service {
             audit: AuditLog::new(Path::new(&config.audit_log)),
             limits: limits(),
             limits_of_strangers: limits(),
-            attempts: Attempts::new(api.tls.is_some()),
+            attempts: Attempts::new(is_secure),
+            is_secure,
             sessions: Sessions::default(),
             counters: Counters::default(),
         }
@@ -188,7 +204,8 @@ impl Service {
         let mut client = Client::default();
         let (mut response, route) = self.clone().respond(request, peer, &mut client).await;
         let status = response.status();
-        if status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN {
+        let is_refused = response.extensions().get::<Refused>().is_some();
+        if is_refused || status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN {
             self.counters.refused.fetch_add(1, Ordering::Relaxed);
         } else if status == StatusCode::TOO_MANY_REQUESTS {
             self.counters.limited.fetch_add(1, Ordering::Relaxed);
@@ -211,7 +228,7 @@ impl Service {
                 method: if user.is_empty() { "" } else { "session" },
                 from: &peer.ip().to_canonical().to_string(),
                 function: Some(&what.into()),
-                allowed: !status.is_client_error() && !status.is_server_error(),
+                allowed: !is_refused && !status.is_client_error() && !status.is_server_error(),
                 reason: &format!("{} in {took} ms, request {id}", status.as_u16()),
                 ..Decision::default()
             });
@@ -497,6 +514,15 @@ impl Service {
         run: impl FnOnce(&Service) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
         let place = place(&self.logins).await?;
+        self.in_thread(place, run).await
+    }
+
+    /// The same, for what asks OpenID providers.
+    pub(super) async fn at_provider<T: Send + 'static>(
+        self: Arc<Self>,
+        run: impl FnOnce(&Service) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let place = place(&self.providers).await?;
         self.in_thread(place, run).await
     }
 

@@ -202,7 +202,7 @@ impl Access {
             why,
         };
         let mut caller = proven.map_err(|why| unproven(given, why))?;
-        if self.blacklist.user(&caller.user) {
+        if self.blacklist.user(&caller.user) || self.blacklist.user(&names::folded(&caller.user)) {
             let why = "publisher_acl_blacklist names the user".to_owned();
             return Err(unproven(&caller.user, why));
         }

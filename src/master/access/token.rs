@@ -34,8 +34,12 @@ impl Access {
 
     fn make(&mut self, load: &Map, peer: &str) -> Result<Map, String> {
         let (eauth, name, groups) = self.log_in(load, peer)?;
-        if self.blacklist.user(&name) {
+        if self.blacklist.user(&name) || self.blacklist.user(&names::folded(&name)) {
             return Err("publisher_acl_blacklist names the user".into());
+        }
+        // A provider may have users whom nobody here knows.
+        if eauth == "oidc" && self.permissions(&eauth, &name, &groups)?.is_empty() {
+            return Err("external_auth grants nothing to this user or their groups".into());
         }
         let config = &self.config;
         let chosen = match load.get("token_expire") {

@@ -7,6 +7,7 @@ mod signature;
 
 pub use provider::{Metadata, agent, answer_of};
 
+use crate::access::names;
 use halite_sys::time::unix_now;
 use halite_target::python_str;
 use halite_wire::{Map, Value};
@@ -77,7 +78,8 @@ impl OidcSettings {
             return Err(format!("unknown setting ^{unknown}"));
         }
         let text = |key: &str| {
-            let text = system.get(key).map(|v| python_str(v).into_owned());
+            let given = system.get(key).filter(|value| !value.is_nil());
+            let text = given.map(|v| python_str(v).into_owned());
             text.filter(|text| !text.is_empty())
         };
         let needed = |key: &str| text(key).ok_or_else(|| format!("{key} is missing"));
@@ -86,6 +88,11 @@ impl OidcSettings {
         let redirect_uri = text("^redirect_uri");
         if let Some(uri) = &redirect_uri {
             provider::check_url(uri).map_err(|why| format!("^redirect_uri: {why}"))?;
+            if !uri.ends_with("/oidc/callback") {
+                return Err(format!(
+                    "^redirect_uri: {uri:.200} must end with /oidc/callback"
+                ));
+            }
         }
         let or = |key: &str, default: &str| text(key).unwrap_or_else(|| default.to_owned());
         Ok(OidcSettings {
@@ -108,10 +115,15 @@ impl OidcSettings {
         let claim = &self.username_claim;
         let name = claims.get(claim).and_then(Json::as_str).unwrap_or_default();
         // `admins%` stands for a group, `^issuer` for a setting, and `*` for everybody.
-        if name.is_empty() || name.starts_with('^') || name.ends_with('%') || name == "*" {
-            return Err(format!(
-                "the claim {claim} is no name of a user: {name:.100?}"
-            ));
+        // One that only looks like another would not be what deny lists name.
+        if !names::is_plain(name)
+            || name.is_empty()
+            || name.starts_with('^')
+            || name.ends_with('%')
+            || name == "*"
+        {
+            let shown = names::shown(name);
+            return Err(format!("the claim {claim} is no name of a user: {shown:?}"));
         }
         if claim == "email" && claims.get("email_verified") != Some(&Json::Bool(true)) {
             return Err("the provider has not verified the address of the claim email".into());
@@ -162,6 +174,14 @@ fn proven(settings: &OidcSettings, token: &str, keys: &[Jwk]) -> Result<Json, St
     if !ALGORITHMS.contains(&header.alg) {
         return Err(format!("the algorithm {:?} is not allowed", header.alg));
     }
+    // Access tokens and notices of logouts are signed by the same keys.
+    let is_id_token = header
+        .typ
+        .as_deref()
+        .is_none_or(|typ| typ.eq_ignore_ascii_case("JWT"));
+    if !is_id_token || header.crit.is_some() || header.enc.is_some() || header.zip.is_some() {
+        return Err("it is not an ID token".into());
+    }
     let mut validation = Validation::new(header.alg);
     validation.leeway = LEEWAY;
     validation.validate_nbf = true;
@@ -189,6 +209,9 @@ fn check_claims(settings: &OidcSettings, user: &str, claims: &Json) -> Result<()
     if claims.get("iss").and_then(Json::as_str) != Some(settings.issuer.as_str()) {
         return Err("another provider has made the token".into());
     }
+    if claims.get("events").is_some() {
+        return Err("it is not an ID token".into());
+    }
     let is_ours = |one: &Json| one.as_str() == Some(settings.client_id.as_str());
     let (audience, party) = (claims.get("aud"), claims.get("azp"));
     let is_for_us = match audience {
@@ -201,7 +224,7 @@ fn check_claims(settings: &OidcSettings, user: &str, claims: &Json) -> Result<()
     }
     let made = claims.get("iat").and_then(Json::as_f64).unwrap_or(0.0) as u64;
     let now = unix_now();
-    if made + FRESH + LEEWAY < now || made > now + LEEWAY {
+    if made.saturating_add(FRESH + LEEWAY) < now || made > now + LEEWAY {
         return Err(format!(
             "the token was not made within the last {FRESH} seconds"
         ));

@@ -46,6 +46,8 @@ pub fn agent() -> Agent {
     Agent::config_builder()
         .tls_config(tls)
         .http_status_as_error(false)
+        // The child that checks tokens has no variables of the environment either.
+        .proxy(None)
         .max_redirects(0)
         .max_redirects_will_error(false)
         .timeout_global(Some(PATIENCE))
@@ -114,6 +116,11 @@ impl Metadata {
         let url = self.0.get(name).and_then(Json::as_str);
         let url = url.ok_or_else(|| format!("the provider has no {name}"))?;
         check_url(url).map_err(|why| format!("{name}: {why}"))?;
+        let issuer = self.0.get("issuer").and_then(Json::as_str);
+        // A provider elsewhere must not have this host asked.
+        if url.starts_with("http:") && !issuer.is_some_and(|issuer| issuer.starts_with("http:")) {
+            return Err(format!("{name}: {url:.200} must start with https://"));
+        }
         Ok(url)
     }
 
