@@ -170,6 +170,6 @@ mod tests {
     fn a_challenge_is_that_of_rfc_7636() {
         let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
         let challenge = url_safe(&HashType::Sha256.digest(verifier.as_bytes()));
-        assert_eq!(challenge, "E9Melhoa2OwvFrEMTJguCM-cHaK8hJsHiXfI0EDa9Dg");
+        assert_eq!(challenge, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
     }
 }

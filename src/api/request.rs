@@ -4,6 +4,7 @@ use crate::answer::ApiError;
 use crate::body;
 use crate::routes::Route;
 use bytes::Bytes;
+use halite_crypto::random_hex;
 use halite_wire::Value;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -16,6 +17,10 @@ use std::time::Duration;
 pub(super) const TOKEN: HeaderName = HeaderName::from_static("x-auth-token");
 /// The cookie with it.
 const COOKIE_NAME: &str = "session_id";
+/// The header with the id of a request.
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Longest id of a request that a client gives.
+const ID: usize = 64;
 /// Most time for a body.
 const BODY: Duration = Duration::from_secs(30);
 
@@ -121,6 +126,20 @@ pub(super) fn named_cookie(headers: &HeaderMap, wanted: &str) -> Option<String> 
     parts.find_map(|part| {
         let (name, value) = part.trim().split_once('=')?;
         (name == wanted).then(|| value.to_owned())
+    })
+}
+
+/// The id of a request: that of the client, if it can be one, or a new one.
+pub(super) fn request_id(headers: &HeaderMap) -> HeaderValue {
+    let is_id = |value: &&HeaderValue| {
+        let bytes = value.as_bytes();
+        let of_id = |b: &u8| b.is_ascii_alphanumeric() || b"-_.".contains(b);
+        (1..=ID).contains(&bytes.len()) && bytes.iter().all(of_id)
+    };
+    let given = headers.get(REQUEST_ID).filter(is_id).cloned();
+    given.unwrap_or_else(|| {
+        let made = HeaderValue::from_str(&random_hex(8));
+        made.unwrap_or(HeaderValue::from_static("none"))
     })
 }
 

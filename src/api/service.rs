@@ -7,11 +7,10 @@ use crate::attempt::Attempts;
 use crate::events::Bus;
 use crate::limits::{Limits, Shares, StopAtEnd, network_of, place};
 use crate::lowstate::Runner;
-use crate::request::{Call, TOKEN, segments_of, session_id, wants_page};
+use crate::request::{Call, REQUEST_ID, TOKEN, request_id, segments_of, session_id, wants_page};
 use crate::routes::{self, Access, Endpoint, Route};
 use crate::session::{Session, Sessions};
 use halite_config::{ApiConfig, MasterConfig};
-use halite_crypto::random_hex;
 use halite_master::access::eauth::oidc;
 use halite_store::audit::{AuditLog, Decision};
 use halite_sys::allowance::Allowances;
@@ -51,10 +50,6 @@ const LARGE: u64 = 16 << 10;
 const BURST: u32 = 10;
 /// Where a request of a browser comes from.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// The header with the id of a request.
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Longest id of a request that a client gives.
-const ID: usize = 64;
 
 /// What has happened so far.
 #[derive(Default)]
@@ -566,20 +561,6 @@ fn other_origin() -> ApiError {
         StatusCode::FORBIDDEN,
         "Pages of this origin may not use it; cors_origins lists those that may",
     )
-}
-
-/// That of the client, if it can be one, or a new one.
-fn request_id(headers: &HeaderMap) -> HeaderValue {
-    let is_id = |value: &&HeaderValue| {
-        let bytes = value.as_bytes();
-        let of_id = |b: &u8| b.is_ascii_alphanumeric() || b"-_.".contains(b);
-        (1..=ID).contains(&bytes.len()) && bytes.iter().all(of_id)
-    };
-    let given = headers.get(REQUEST_ID).filter(is_id).cloned();
-    given.unwrap_or_else(|| {
-        let made = HeaderValue::from_str(&random_hex(8));
-        made.unwrap_or(HeaderValue::from_static("none"))
-    })
 }
 
 /// A preflight: what may be sent; from where, the header of the origin says. Nothing runs, and no session is touched.
