@@ -156,8 +156,10 @@ class Listeners:
         self.heard = 0
         self.done = False
         head = f"GET /events HTTP/1.1\r\nHost: x\r\nX-Auth-Token: {token}\r\n\r\n".encode()
-        for _ in range(count):
-            one = socket.create_connection(("127.0.0.1", service.port))
+        for number in range(count):
+            # halite takes 1024 connections of one address.
+            source = (f"127.0.0.{2 + number // 500}", 0)
+            one = socket.create_connection(("127.0.0.1", service.port), source_address=source)
             one.sendall(head)
             one.setblocking(False)
             self.selector.register(one, selectors.EVENT_READ)
