@@ -2,7 +2,6 @@
 
 use crate::answer::{Answer, ApiError, file};
 use crate::body;
-use crate::limits::network_of;
 use crate::lowstate::{CLIENTS, credentials};
 use crate::openapi;
 use crate::request::{Call, cookie, title_case};
@@ -100,8 +99,7 @@ impl Service {
                     .await
             }
             Endpoint::Arena => {
-                let who = format!("arena {}", network_of(call.peer.ip().to_canonical()));
-                let _share = self.shares.take(&who, ARENA_AT_A_TIME)?;
+                let _share = self.share_of("arena", call.peer.ip(), ARENA_AT_A_TIME)?;
                 self.apart(move |service| service.arena(&call)).await
             }
             Endpoint::Health => Ok(Answer::new(halite_wire::map! {"status" => "ok"}.into()).into()),

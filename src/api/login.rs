@@ -1,7 +1,6 @@
 //! Logging in: a token of the master, and a session for it (reference `salt-api.md` 4).
 
 use crate::answer::{Answer, ApiError};
-use crate::limits::{Share, network_of};
 use crate::lowstate::login;
 use crate::request::{Call, TOKEN, cookie, session_id};
 use crate::service::{Handled, Service};
@@ -22,7 +21,7 @@ impl Service {
     /// `POST /login`.
     pub(super) async fn log_in(self: Arc<Self>, call: Call) -> Handled {
         let (headers, from) = (call.headers.clone(), call.peer.ip());
-        let _share = self.login_share(from)?;
+        let _share = self.share_of("login", from, LOGINS_AT_A_TIME)?;
         let low = self.clone().apart(move |_| login_of(&call)).await?;
         let wrong = || ApiError::unauthorized("Could not authenticate using provided credentials");
         let user = low.str("username").unwrap_or_default();
@@ -45,12 +44,6 @@ impl Service {
     /// `api_acl`. Where a directory finds `fred` by `Fred` too, what is said of `fred` counts for both.
     pub(super) fn may_log_in(&self, user: &str, from: IpAddr) -> bool {
         self.api.may_log_in(user, from) && self.api.may_log_in(&names::folded(user), from)
-    }
-
-    /// Whoever logs in where it takes long must leave places to others.
-    pub(super) fn login_share(&self, from: IpAddr) -> Result<Share, ApiError> {
-        let who = format!("login {}", network_of(from.to_canonical()));
-        self.shares.take(&who, LOGINS_AT_A_TIME)
     }
 
     /// Begins a session with a token of the master, in the place of that of before: its id, and what its owner is told.
@@ -139,7 +132,7 @@ impl Service {
     /// `POST /token`.
     pub(super) async fn make_token(self: Arc<Self>, call: Call) -> Handled {
         let from = call.peer.ip();
-        let _share = self.login_share(from)?;
+        let _share = self.share_of("login", from, LOGINS_AT_A_TIME)?;
         let low = self.clone().apart(move |_| login_of(&call)).await?;
         let user = low.str("username").unwrap_or_default().to_owned();
         self.check_acl(&low, from)?;

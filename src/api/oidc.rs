@@ -7,7 +7,6 @@
 
 use crate::answer::ApiError;
 use crate::attempt::{PATIENCE, unavailable};
-use crate::limits::network_of;
 use crate::request::{Call, cookie};
 use crate::service::{Handled, Refused, Reply, Service};
 use crate::session::LIFE;
@@ -41,7 +40,7 @@ impl Service {
     /// `GET /oidc/login`: sends a browser to the provider.
     pub(super) async fn begin_oidc(self: Arc<Self>, call: Call) -> Handled {
         let (settings, redirect_uri) = self.oidc()?;
-        let _share = self.shares.take(&waiter(&call), AT_A_TIME)?;
+        let _share = self.share_of("oidc", call.peer.ip(), AT_A_TIME)?;
         let issuer = settings.issuer.clone();
         let metadata = self
             .clone()
@@ -113,7 +112,7 @@ impl Service {
         let code = code
             .ok_or_else(|| refused("the provider sends no code"))?
             .to_owned();
-        let _share = self.shares.take(&waiter(&call), AT_A_TIME)?;
+        let _share = self.share_of("oidc", call.peer.ip(), AT_A_TIME)?;
         let (verifier, nonce) = (attempt.verifier(), attempt.nonce());
         let of = settings.clone();
         let token = self
@@ -144,11 +143,6 @@ impl Service {
             .await?;
         Ok(self.begin_session(&answer, &call.headers).0)
     }
-}
-
-/// Who must not take all places while the provider does not answer.
-fn waiter(call: &Call) -> String {
-    format!("oidc {}", network_of(call.peer.ip().to_canonical()))
 }
 
 /// The ID token for a code (OpenID Connect Core 1.0, 3.1.3).

@@ -55,10 +55,7 @@ impl Call {
             )
         })?;
         let body = body.map_err(|e| match e.downcast_ref::<LengthLimitError>() {
-            Some(_) => ApiError::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "The body is larger than max_request_body_size",
-            ),
+            Some(_) => too_large(),
             None => ApiError::bad("The body cannot be read"),
         })?;
         Ok(Call {
@@ -95,6 +92,14 @@ impl Call {
         all.find(|(key, _)| key == name)
             .map(|(_, value)| value.as_str())
     }
+}
+
+/// 413.
+pub(super) fn too_large() -> ApiError {
+    ApiError::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "The body is larger than max_request_body_size",
+    )
 }
 
 /// The segments of a path, decoded; empty ones do not count.

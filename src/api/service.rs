@@ -5,9 +5,11 @@ use crate::ArenaQuery;
 use crate::answer::{Answer, ApiError, Content, Form, allow};
 use crate::attempt::Attempts;
 use crate::events::Bus;
-use crate::limits::{Limits, Shares, StopAtEnd, network_of, place};
+use crate::limits::{Limits, Share, Shares, StopAtEnd, network_of, place};
 use crate::lowstate::Runner;
-use crate::request::{Call, REQUEST_ID, TOKEN, request_id, segments_of, session_id, wants_page};
+use crate::request::{
+    Call, REQUEST_ID, TOKEN, request_id, segments_of, session_id, too_large, wants_page,
+};
 use crate::routes::{self, Access, Endpoint, Route};
 use crate::session::{Session, Sessions};
 use halite_config::{ApiConfig, MasterConfig};
@@ -391,10 +393,7 @@ impl Service {
         let is_large = size.upper().is_none_or(|upper| upper > LARGE);
         // Before a client that asks (`Expect`) is told to send it.
         if size.lower() > self.api.max_body as u64 {
-            return Err(ApiError::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "The body is larger than max_request_body_size",
-            ));
+            return Err(too_large());
         }
         let (bodies, who) = match &client.session {
             Some(session) => (&self.bodies, session.who()),
@@ -492,6 +491,20 @@ impl Service {
                 "Too many requests: `rate_limit` of the setting `api` is the number per second",
             )),
         }
+    }
+
+    /// One of so many places that a network has for this, so that it leaves some to others.
+    ///
+    /// # Errors
+    /// 429: it has them all.
+    pub(super) fn share_of(
+        &self,
+        what: &str,
+        from: IpAddr,
+        most: usize,
+    ) -> Result<Share, ApiError> {
+        let who = format!("{what} {}", network_of(from.to_canonical()));
+        self.shares.take(&who, most)
     }
 
     /// Runs what blocks in a thread of its own.

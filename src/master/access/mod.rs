@@ -174,6 +174,11 @@ impl Access {
         self.blacklist.user(user) || self.blacklist.function(fun)
     }
 
+    /// Whether the blacklist names a user who is proven, in this spelling or the folded one.
+    fn names_user(&self, name: &str) -> bool {
+        self.blacklist.user(name) || self.blacklist.user(&names::folded(name))
+    }
+
     /// Authenticates the sender of a request. `fields` holds `token` or `eauth` with its parameters, `load` the
     /// key and the user if there is neither.
     ///
@@ -202,7 +207,7 @@ impl Access {
             why,
         };
         let mut caller = proven.map_err(|why| unproven(given, why))?;
-        if self.blacklist.user(&caller.user) || self.blacklist.user(&names::folded(&caller.user)) {
+        if self.names_user(&caller.user) {
             let why = "publisher_acl_blacklist names the user".to_owned();
             return Err(unproven(&caller.user, why));
         }

@@ -34,7 +34,7 @@ impl Access {
 
     fn make(&mut self, load: &Map, peer: &str) -> Result<Map, String> {
         let (eauth, name, groups) = self.log_in(load, peer)?;
-        if self.blacklist.user(&name) || self.blacklist.user(&names::folded(&name)) {
+        if self.names_user(&name) {
             return Err("publisher_acl_blacklist names the user".into());
         }
         // A provider may have users whom nobody here knows.
