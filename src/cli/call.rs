@@ -10,8 +10,9 @@ use halite_channel::link::Link;
 use halite_channel::pillar_request::PillarQuery;
 use halite_channel::session::Session;
 use halite_config::{MinionConfig, Roots, load_minion};
+use halite_modules::execution::bind::INVALID_KEYWORDS;
 use halite_modules::execution::{
-    CallError, CallOutcome, Context, functions_for, proc, template_functions,
+    CallError, CallOutcome, Context, find_for, functions_for, proc, template_functions,
 };
 use halite_modules::grains::all_grains;
 use halite_modules::guard;
@@ -193,12 +194,11 @@ fn call(options: &CallOptions) -> Result<i32, ExitError> {
     } else {
         Some(MasterConnection::open(&config, &grains)?)
     };
+    let mut opts = config.as_map();
+    opts.set("__cli", "salt-call");
     let pillar = match &mut master {
         Some(connection) => connection.pillar(&grains)?,
-        None => {
-            let opts = config.as_map();
-            pillar::local(&opts, &grains, &PillarQuery::of(&opts), template_functions)?
-        }
+        None => pillar::local(&opts, &grains, &PillarQuery::of(&opts), template_functions)?,
     };
     let jid = JidClock::default().next();
     let load = halite_wire::map! {
@@ -208,13 +208,14 @@ fn call(options: &CallOptions) -> Result<i32, ExitError> {
         id: config.id.clone(),
         grains,
         pillar: Arc::new(pillar),
-        opts: Arc::new(config.as_map()),
+        opts: Arc::new(opts),
         cachedir: config.cachedir.clone(),
         job: Some(load.clone()),
         master: match &master {
             Some(connection) => connection.link()?,
             None => Link::default(),
         },
+        python: Default::default(),
     };
     // If the directory is not writable, find_job does not see this call; that is all.
     let noted = proc::write(&config.cachedir, jid.as_str(), &load, std::process::id()).is_ok();
@@ -382,19 +383,25 @@ fn report_error(ctx: &Context, fun: &str, outcome: &CallOutcome) -> Option<i32> 
             eprintln!("Error running '{fun}': {text}");
             Some(1)
         }
-        CallError::Invocation(text) => {
+        // Said before the function is called.
+        CallError::Invocation(text) if text.starts_with(INVALID_KEYWORDS) => {
             eprintln!("{text}");
             Some(1)
         }
-        CallError::Type(text) => {
+        CallError::Type(text) | CallError::Invocation(text) => {
             eprintln!("\nPassed invalid arguments: {text}.\n\nUsage:");
-            if let Some((_, function)) = functions_for(ctx).iter().find(|(name, _)| name == fun) {
+            if let Some(function) = find_for(ctx, fun) {
                 println!("{}", function.doc);
             }
             Some(1)
         }
         CallError::Raised(class, text) if text.is_empty() => {
             eprintln!("{class}");
+            Some(1)
+        }
+        CallError::Traced(class, text, trace) => {
+            let colon = if text.is_empty() { "" } else { ": " };
+            eprintln!("Traceback (most recent call last):\n{trace}{class}{colon}{text}");
             Some(1)
         }
         CallError::Raised(class, text) => {

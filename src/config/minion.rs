@@ -297,6 +297,14 @@ options! {
         grains_dirs: Vec<String> = "[]";
         /// A Python Salt that runs functions this minion lacks: its virtual environment, or its Python interpreter.
         legacy_salt: String = "''";
+        /// The Python interpreter for Python files of users. Empty: the first `python3` in `PATH`.
+        python: String = "''";
+        /// Further directories with state modules in Python.
+        states_dirs: Vec<String> = "[]";
+        /// Further directories with utility modules in Python.
+        utils_dirs: Vec<String> = "[]";
+        /// Further directories with renderers in Python.
+        render_dirs: Vec<String> = "[]";
         /// Custom modules to copy, by kind. Empty: all.
         extmod_whitelist: Map = "{}";
         /// Custom modules not to copy, by kind.

@@ -22,6 +22,8 @@ pub struct Context {
     pub job: Option<Map>,
     /// The connection to the master.
     pub master: Link,
+    /// The process for users' Python code, started when it is first needed.
+    pub python: halite_python::JobHost,
 }
 
 /// The outcome of a call: the fields of a `_return` (reference `salt-protocol.md` 8.1).
@@ -63,6 +65,8 @@ pub enum CallError {
     Type(String),
     /// Any other exception: its Python class name and message.
     Raised(String, String),
+    /// An exception of users' Python code: class, message, and the traceback's lines.
+    Traced(String, String, String),
 }
 
 impl CallError {
@@ -79,7 +83,8 @@ impl CallError {
             | CallError::Command(m)
             | CallError::Invocation(m)
             | CallError::Type(m)
-            | CallError::Raised(_, m) => m,
+            | CallError::Raised(_, m)
+            | CallError::Traced(_, m, _) => m,
         }
     }
 }

@@ -11,7 +11,7 @@ use halite_render::RenderError;
 use halite_render::files::{FileTree, SourceFile};
 use halite_render::functions::FunctionLoader;
 use halite_render::gpg::Gpg;
-use halite_render::pipeline::{Source, Templates};
+use halite_render::pipeline::{Source, Templates, python_args};
 use halite_render::scene::{Scene, SceneRenderer, SceneTemplate};
 use halite_render::template::TemplateEngine;
 use halite_wire::{Map, Value};
@@ -20,8 +20,9 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Stock's template engines (`TEMPLATE_REGISTRY`); only the first is supported, the others need Python.
-const FORMATS: [&str; 6] = ["jinja", "mako", "py", "wempy", "genshi", "cheetah"];
+/// Stock's template engines (`TEMPLATE_REGISTRY`); the others than the first run in Python, the last ones by an installed
+/// Salt.
+const FORMATS: [&str; 6] = ["jinja", "py", "mako", "wempy", "genshi", "cheetah"];
 /// Templates that render templates, and so on.
 const MAX_DEPTH: u32 = 8;
 
@@ -45,6 +46,15 @@ pub trait FunctionCaller {
 
     /// Applies the filters that look at the host.
     fn host_filters(&self) -> HostFilters;
+
+    /// Whether there is a renderer in Python of this name; `is_ours` if halite has one, too.
+    fn has_renderer(&self, renderer: &str, is_ours: bool) -> bool;
+
+    /// Makes a request of the job's Python host.
+    ///
+    /// # Errors
+    /// What the code raises.
+    fn python(&self, request: &str, args: Vec<Value>) -> Result<Value, CallError>;
 }
 
 /// Creates the functions a minion's templates call.
@@ -68,6 +78,15 @@ impl FunctionLoader for SaltFunctions {
 
     fn contains(&self, name: &str) -> bool {
         self.0.has(name)
+    }
+
+    fn has_renderer(&self, renderer: &str, is_ours: bool) -> bool {
+        self.0.has_renderer(renderer, is_ours)
+    }
+
+    fn render(&self, args: Vec<Value>) -> Result<Value, String> {
+        let done = self.0.python("render", args);
+        done.map_err(|e| e.message().to_owned())
     }
 }
 
@@ -101,7 +120,9 @@ impl Object for Function {
                 | CallError::Invocation(_)
                 | CallError::CommandNotFound(_) => Error::new(ErrorKind::Function, text),
                 CallError::Type(_) => Error::type_error(text),
-                CallError::Missing(_) | CallError::Raised(..) => Error::new(ErrorKind::Other, text),
+                CallError::Missing(_) | CallError::Raised(..) | CallError::Traced(..) => {
+                    Error::new(ErrorKind::Other, text)
+                }
             }
         })
     }
@@ -160,6 +181,7 @@ impl Fetched {
 /// Renders the SLS files of one run: they share their variables, and imported templates are fetched once.
 pub struct MinionTemplates {
     renderer: SceneRenderer,
+    caller: Rc<dyn FunctionCaller>,
     gpg: Gpg,
 }
 
@@ -181,6 +203,7 @@ impl MinionTemplates {
                 engine,
                 &Rc::default(),
             )),
+            caller,
             gpg: Gpg::new(options),
         }
     }
@@ -213,6 +236,22 @@ impl Templates for MinionTemplates {
             .decrypt(data, newlines, until)
             .map_err(RenderError::new)
     }
+
+    fn has_python(&self, renderer: &str, is_ours: bool) -> bool {
+        self.caller.has_renderer(renderer, is_ours)
+    }
+
+    fn python(
+        &self,
+        source: &Source,
+        renderer: &str,
+        input: Value,
+        args: &str,
+    ) -> Result<Value, RenderError> {
+        let args = python_args(source, renderer, input, args);
+        let done = self.caller.python("render", args);
+        done.map_err(|e| RenderError::new(e.message()))
+    }
 }
 
 /// Whether stock Salt has a template engine of that name.
@@ -236,6 +275,7 @@ pub struct Template<'a> {
 /// Renders templates one after another, such as those of managed files. They share their variables.
 pub struct TemplateRenderer {
     renderer: SceneRenderer,
+    caller: Rc<dyn FunctionCaller>,
     trees: Rc<RefCell<FetchedTrees>>,
 }
 
@@ -253,6 +293,7 @@ impl TemplateRenderer {
         let trees = Rc::default();
         Ok(TemplateRenderer {
             renderer: SceneRenderer::new(template_scene(ctx, caller, engine, &trees)),
+            caller: caller.clone(),
             trees,
         })
     }
@@ -263,10 +304,20 @@ impl TemplateRenderer {
     /// `SaltRenderError`: invalid template, or an error in a function it calls.
     pub fn render(&self, template: &Template<'_>) -> Result<Result<String, String>, CallError> {
         if template.format != FORMATS[0] {
-            return Ok(Err(format!(
-                "the template engine {} needs Python, which this minion does not have; use jinja",
-                template.format
-            )));
+            let args = vec![
+                template.format.into(),
+                template.text.into(),
+                template.saltenv.into(),
+                template.variables.clone().into(),
+            ];
+            return Ok(match self.caller.python("template", args) {
+                Ok(Value::Str(text)) => Ok(text),
+                Ok(other) => Err(format!(
+                    "a template must give text, not {}",
+                    crate::python::type_name(&other)
+                )),
+                Err(e) => Err(e.message().to_owned()),
+            });
         }
         let depth = DEPTH.get();
         if depth >= MAX_DEPTH {

@@ -99,6 +99,42 @@ pub trait Templates {
         let _ = (source, data);
         Err(RenderError::new("the renderer \"gpg\" has no keys here"))
     }
+
+    /// Whether there is a renderer in Python of this name; `is_ours` if one of [`RENDERERS`] has it, too.
+    fn has_python(&self, renderer: &str, is_ours: bool) -> bool {
+        let _ = (renderer, is_ours);
+        false
+    }
+
+    /// Renders a text or data with a renderer in Python. The result is either.
+    ///
+    /// # Errors
+    /// What the renderer raises.
+    fn python(
+        &self,
+        source: &Source,
+        renderer: &str,
+        input: Value,
+        args: &str,
+    ) -> Result<Value, RenderError> {
+        let _ = (source, input, args);
+        Err(RenderError::new(format!(
+            "the renderer \"{renderer}\" is not available"
+        )))
+    }
+}
+
+/// The arguments of the Python host's request `render`.
+pub fn python_args(source: &Source, renderer: &str, input: Value, args: &str) -> Vec<Value> {
+    vec![
+        renderer.into(),
+        input,
+        args.into(),
+        source.saltenv.into(),
+        source.sls.into(),
+        source.path.into(),
+        source.defaults.clone().into(),
+    ]
 }
 
 /// The data passed from one renderer to the next.
@@ -127,7 +163,7 @@ impl Pipeline {
             log::error!("Template is nothing but whitespace: {}", source.path);
             return nothing();
         }
-        let renderers = self.renderers(source)?;
+        let renderers = self.renderers(source, templates)?;
         if renderers.is_empty() {
             return nothing();
         }
@@ -174,7 +210,8 @@ impl Pipeline {
     fn renderers<'a>(
         &'a self,
         source: &Source<'a>,
-    ) -> Result<Vec<(Renderer, &'a str)>, RenderError> {
+        templates: &dyn Templates,
+    ) -> Result<Vec<(Renderer<'a>, &'a str)>, RenderError> {
         let (pipe, parts) = self.pipe(source.text);
         let mut out = Vec::new();
         for part in parts {
@@ -186,7 +223,11 @@ impl Pipeline {
                 );
                 continue;
             }
+            let is_ours = RENDERERS.iter().any(|(known, _)| *known == name);
             match name {
+                name if templates.has_python(name, is_ours) => {
+                    out.push((Renderer::Python(name), args.trim()));
+                }
                 "jinja" => out.push((Renderer::Jinja, args.trim())),
                 "yaml" => out.push((Renderer::Yaml, args.trim())),
                 "json" => out.push((Renderer::Json, args.trim())),
@@ -194,7 +235,7 @@ impl Pipeline {
                 "gpg" => out.push((Renderer::Gpg, args.trim())),
                 name if ABSENT.contains(&name) => {
                     return Err(RenderError::new(format!(
-                        "The renderer \"{name}\" is not available on this master; it renders jinja, yaml, json and gpg"
+                        "The renderer \"{name}\" is not available here; there are jinja, yaml, json and gpg"
                     )));
                 }
                 _ => {
@@ -208,16 +249,18 @@ impl Pipeline {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Renderer {
+enum Renderer<'a> {
     Jinja,
     Yaml,
     Json,
     Text,
     /// Decrypts a text, or the texts in data.
     Gpg,
+    /// Takes and gives texts or data.
+    Python(&'a str),
 }
 
-impl Renderer {
+impl Renderer<'_> {
     fn run(
         self,
         source: &Source,
@@ -225,6 +268,17 @@ impl Renderer {
         args: &str,
         templates: &dyn Templates,
     ) -> Result<Stage, RenderError> {
+        if let Renderer::Python(name) = self {
+            let input = match input {
+                None => source.text.into(),
+                Some(Stage::Text(text)) => text.into(),
+                Some(Stage::Data(data)) => data,
+            };
+            return Ok(match templates.python(source, name, input, args)? {
+                Value::Str(text) => Stage::Text(text),
+                data => Stage::Data(data),
+            });
+        }
         let text = match &input {
             None => source.text,
             Some(Stage::Text(text)) => text,
@@ -244,6 +298,9 @@ impl Renderer {
             Renderer::Yaml => templates.yaml(text).map(Stage::Data),
             Renderer::Json => render_json(text).map(Stage::Data),
             Renderer::Gpg => decrypted(source, input, templates),
+            Renderer::Python(name) => Err(RenderError::new(format!(
+                "{name} is not a renderer of ours"
+            ))),
         }
     }
 }

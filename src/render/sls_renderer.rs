@@ -4,7 +4,7 @@ use super::RenderError;
 use super::fleet::Fleet;
 use super::functions::{BuiltinFunctions, ChainedLoader, FunctionContext, FunctionLoader, LazyMap};
 use super::gpg::Gpg;
-use super::pipeline::{Pipeline, Source, Templates, render_yaml};
+use super::pipeline::{Pipeline, Source, Templates, python_args, render_yaml};
 use super::scene::{Scene, SceneRenderer, SceneTemplate, Trees};
 use super::template::TemplateEngine;
 use halite_config::{MasterConfig, RenderOptions};
@@ -217,6 +217,25 @@ impl Templates for SlsRenderer {
 
     fn yaml(&self, text: &str) -> Result<Value, RenderError> {
         self.context.parsed.yaml(text)
+    }
+
+    fn has_python(&self, renderer: &str, is_ours: bool) -> bool {
+        let functions = self.context.functions.as_ref();
+        functions.is_some_and(|functions| functions.has_renderer(renderer, is_ours))
+    }
+
+    fn python(
+        &self,
+        source: &Source,
+        renderer: &str,
+        input: Value,
+        args: &str,
+    ) -> Result<Value, RenderError> {
+        let Some(functions) = &self.context.functions else {
+            return Err(RenderError::new("there is no Python here"));
+        };
+        let done = functions.render(python_args(source, renderer, input, args));
+        done.map_err(RenderError::new)
     }
 
     fn gpg(&self, source: &Source, data: &mut Value) -> Result<(), RenderError> {

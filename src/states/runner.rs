@@ -1,9 +1,11 @@
 //! Makes the calls of a state run with this minion's functions (`salt/state.py State.call`).
 
-use super::declare::{RunData, State, StateFunction, StateOutcome, is_engine_key};
+pub(crate) mod python_states;
+
+use super::declare::{RunData, State, StateFunction, StateOutcome};
 use super::{modules, slots};
 use halite_modules::execution::{
-    Call, CallError, Context, find_for, invoke, invoke_legacy, invoke_with_retcode, python,
+    Call, CallError, Context, find_for, invoke, invoke_with_retcode, python, python_modules,
     with_call,
 };
 use halite_render::state::run::StateModules;
@@ -78,7 +80,9 @@ pub struct MinionStates {
     pauses: Option<std::path::PathBuf>,
     killed: AtomicBool,
     /// The modules whose `mod_init` has been called.
-    begun: Mutex<Vec<String>>,
+    pub(crate) begun: Mutex<Vec<String>>,
+    /// Results so far, by tag, if a state in Python may ask for them.
+    pub(crate) results: Mutex<Vec<(String, Map)>>,
 }
 
 impl MinionStates {
@@ -96,6 +100,7 @@ impl MinionStates {
             pauses,
             killed: AtomicBool::new(false),
             begun: Mutex::new(Vec::new()),
+            results: Mutex::default(),
         }
     }
 
@@ -108,8 +113,14 @@ impl MinionStates {
         self.lock().clone()
     }
 
+    /// The results so far, by tag.
+    pub(crate) fn so_far(&self) -> Map {
+        let results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.iter().cloned().collect()
+    }
+
     /// Calls a state function with slots filled in.
-    fn apply(&self, function: &'static StateFunction, low: &Map, test: bool) -> Map {
+    pub(crate) fn apply(&self, function: &'static StateFunction, low: &Map, test: bool) -> Map {
         let name = low.get("name").cloned().unwrap_or_default();
         let mut ctx = self.context();
         if ctx.opts.get("test").is_some_and(Value::truthy) != test {
@@ -153,31 +164,6 @@ impl MinionStates {
             begun().push(module.to_owned());
         }
         Ok(())
-    }
-
-    /// A state that only an installed Salt has (`legacy_salt`).
-    fn apply_legacy(&self, low: &Map, test: bool) -> Option<Map> {
-        let ctx = self.context();
-        ctx.opts
-            .str("legacy_salt")
-            .filter(|path| !path.is_empty())?;
-        let mut kwargs = Map::new();
-        for (key, value) in low.iter() {
-            let Some(key) = key.as_str() else { continue };
-            if !is_engine_key(key) {
-                kwargs.set(key, value.clone());
-            }
-        }
-        kwargs.set("test", test);
-        let fun = full_name(low);
-        let ret = match invoke_legacy(&ctx, "state.single", &[fun.into()], &kwargs)? {
-            Ok(Value::Map(ret)) => ret,
-            Ok(_) => return None,
-            Err(fault) => {
-                return Some(raised(&fault).into_map(low.get("name").unwrap_or(&Value::Nil)));
-            }
-        };
-        ret.0.into_iter().next().and_then(|(_, one)| one.into_map())
     }
 
     /// What a state asks for after it has run: `reload_grains`, `reload_pillar`.
@@ -315,23 +301,23 @@ fn function(low: &Map) -> Option<&'static StateFunction> {
 }
 
 /// `module.function` of a compiled call.
-fn full_name(low: &Map) -> String {
+pub(crate) fn full_name(low: &Map) -> String {
     let text = |key| low.str(key).unwrap_or_default();
     format!("{}.{}", text("state"), text("fun"))
 }
 
-/// Whether a state function exists here, or may in an installed Salt.
+/// Whether a state function exists.
 fn is_known(ctx: &Context, function: &str) -> bool {
     let own = function
         .split_once('.')
         .is_some_and(|(module, name)| modules::find(module, name).is_some());
-    own || ctx
-        .opts
-        .str("legacy_salt")
-        .is_some_and(|path| !path.is_empty())
+    own || python_states::find(ctx, function).is_some()
 }
 
-fn missing_argument(low: &Map) -> Option<String> {
+fn missing_argument(ctx: &Context, low: &Map) -> Option<String> {
+    if let Some(described) = python_states::find(ctx, &full_name(low)) {
+        return python_states::missing_argument(&described, low);
+    }
     let args = function(low)?.args.iter();
     let missing = args
         .filter(|arg| arg.default.is_none())
@@ -349,7 +335,7 @@ pub fn why_not(ctx: &Context, low: &Map) -> Option<String> {
     if !is_known(ctx, &name) {
         return Some(format!("Specified state '{name}' was not found"));
     }
-    missing_argument(low)
+    missing_argument(ctx, low)
 }
 
 /// Grains that are read again.
@@ -365,14 +351,19 @@ fn raised(fault: &CallError) -> StateOutcome {
 }
 
 /// What stock says of a function that raised an exception; its traceback names lines of code that we do not have.
-fn exception(fault: &CallError) -> String {
+pub(crate) fn exception(fault: &CallError) -> String {
+    if let CallError::Traced(class, text, trace) = fault {
+        return format!(
+            "An exception occurred in this state: Traceback (most recent call last):\n{trace}{class}: {text}\n"
+        );
+    }
     let class = match fault {
         CallError::Missing(_) => "KeyError",
         CallError::CommandNotFound(_) => "salt.exceptions.CommandNotFoundError",
         CallError::Command(_) => "salt.exceptions.CommandExecutionError",
         CallError::Invocation(_) => "salt.exceptions.SaltInvocationError",
         CallError::Type(_) => "TypeError",
-        CallError::Raised(class, _) => class,
+        CallError::Raised(class, _) | CallError::Traced(class, ..) => class,
     };
     format!(
         "An exception occurred in this state: Traceback (most recent call last):\n{class}: {}\n",
@@ -385,8 +376,12 @@ impl StateModules for MinionStates {
         is_known(&self.context(), function)
     }
 
+    fn reason(&self, function: &str) -> Option<String> {
+        python_modules::reason(&self.context(), "states", function)
+    }
+
     fn missing_argument(&self, low: &Map) -> Option<String> {
-        missing_argument(low)
+        missing_argument(&self.context(), low)
     }
 
     fn call(&self, low: &Map, test: bool) -> Map {
@@ -406,13 +401,17 @@ impl StateModules for MinionStates {
             .and_then(|mask| u32::from_str_radix(&mask, 8).ok());
         let before =
             umask.map(|mask| nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(mask)));
+        let ctx = self.context();
         let result = match function(low) {
+            _ if python_states::find(&ctx, &full_name(low)).is_some() => {
+                python_states::apply(self, ctx, low, test)
+            }
             Some(function) => self.apply(function, low, test),
-            None => self.apply_legacy(low, test).unwrap_or_else(|| {
+            None => {
                 let fun = full_name(low);
                 StateOutcome::bad(format!("Specified state '{fun}' was not found\n"))
                     .into_map(low.get("name").unwrap_or(&Value::Nil))
-            }),
+            }
         };
         if let Some(before) = before {
             nix::sys::stat::umask(before);
@@ -428,9 +427,6 @@ impl StateModules for MinionStates {
 
     fn joins(&self, low: &Map) -> bool {
         let module = low.str("state").unwrap_or_default();
-        if modules::joining(module).is_none() {
-            return false;
-        }
         let ctx = self.context();
         let all = match ctx.opts.get("state_aggregate") {
             Some(Value::Array(names)) => names.iter().any(|n| n.is_str(module)),
@@ -438,10 +434,14 @@ impl StateModules for MinionStates {
             None => false,
         };
         low.get("aggregate").map_or(all, Value::truthy)
+            && (modules::joining(module).is_some() || python_states::joins(&ctx, module))
     }
 
     fn joined(&self, low: &Map, others: &[&Map]) -> Option<Map> {
-        modules::joining(low.str("state")?)?(low, others)
+        match modules::joining(low.str("state")?) {
+            Some(join) => join(low, others),
+            None => python_states::joined(self, low, others),
+        }
     }
 
     fn condition_holds(&self, low: &Map, condition: &Value) -> Result<bool, String> {
@@ -463,6 +463,11 @@ impl StateModules for MinionStates {
     fn finished(&self, low: &Map, result: &Map, _number: usize) {
         if let Some(show) = ON_RESULT.get() {
             show(result, self.progress.total);
+        }
+        if python_states::has_any(&self.context()) {
+            let tag = halite_render::state::tag(low);
+            let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+            results.push((tag, result.clone()));
         }
         self.tell(low, result);
     }

@@ -37,6 +37,7 @@ mod mqtt;
 mod pillar;
 mod pressure;
 mod privileges;
+mod python_modules;
 mod reactor;
 mod runner;
 mod runtime;

@@ -8,6 +8,7 @@ mod migrate;
 mod modules;
 mod orchestrate;
 mod pillar;
+mod python;
 mod returners;
 mod rpm;
 mod runner;

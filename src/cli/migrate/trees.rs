@@ -167,7 +167,7 @@ impl TreeChecker {
                     tell(Verdict::NeedsAction, 1, &what, note.to_owned());
                 }
                 Tree::States => {
-                    let note = "stock minions render it as before; orchestration, reactor and halite-minion cannot";
+                    let note = "stock minions render it as before, halite-minion renders py and renderers of your own; orchestration and reactor cannot";
                     tell(Verdict::Different, 1, &what, note.to_owned());
                 }
             }
@@ -201,7 +201,7 @@ impl TreeChecker {
             let note = if is_of(&self.states, &name) && !LACKING.contains(&name.as_str()) {
                 UNKNOWN
             } else {
-                "halite-minion does not have it; stock minions with this module have it as before"
+                "halite-minion does not have it, unless a module of your own or legacy_salt does; stock minions have it as before"
             };
             let note = places("used", times) + note;
             let found = Finding::about(Verdict::Different, &file, &name, note).at(line);
@@ -220,7 +220,7 @@ impl TreeChecker {
                 Tree::States if is_of(&self.functions, &name) => (Verdict::Different, UNKNOWN),
                 Tree::States => (
                     Verdict::Different,
-                    "halite-minion does not have it; stock minions with this module have it as before",
+                    "halite-minion does not have it, unless a module of your own or legacy_salt does; stock minions have it as before",
                 ),
             };
             let what = format!("salt['{name}']");
@@ -307,12 +307,12 @@ fn own_modules(root: &Path, prefix: &str, report: &mut Report) {
         let (verdict, note) = if on_minions {
             (
                 Verdict::Different,
-                "stock minions take them as before; halite-minion runs executables, not Python (docs/own-modules.md)",
+                "stock minions take them as before; halite-minion runs those of docs/python.md",
             )
         } else {
             (
                 Verdict::NeedsAction,
-                "the master would run them, and halite's runs no Python",
+                "the master would run them, and halite's master runs no Python",
             )
         };
         let note = format!("{}: {note}", names.join(", "));

@@ -274,6 +274,6 @@ fn show_json(data: &Value, style: &Style) -> String {
 fn show_yaml(data: &Value, style: &Style) -> String {
     match style.indent {
         None => yaml::emit(data, true),
-        Some(indent) => yaml::emit_with(data, true, indent, indent < 0),
+        Some(indent) => yaml::emit_with(data, true, indent, Some(indent < 0)),
     }
 }

@@ -89,7 +89,7 @@ fn exception_class(fault: &CallError) -> &str {
         CallError::CommandNotFound(_) => "CommandNotFoundError",
         CallError::Invocation(_) => "SaltInvocationError",
         CallError::Type(_) => "TypeError",
-        CallError::Raised(class, _) => class,
+        CallError::Raised(class, _) | CallError::Traced(class, ..) => class,
     }
 }
 

@@ -151,6 +151,8 @@ fn perform(order: Order) -> (Context, Map) {
     let id = opts.str("id").unwrap_or_default().to_owned();
     let stamp = stamp_style(&opts);
     let allowed = FunctionFilter::from_opts(&opts);
+    let mut opts = opts;
+    opts.set("__cli", "salt-minion");
     let ctx = Context {
         id,
         master: Link::of_job(&opts, &grains, credentials),
@@ -159,8 +161,13 @@ fn perform(order: Order) -> (Context, Map) {
         cachedir: PathBuf::from(opts.str("cachedir").unwrap_or_default()),
         opts: std::sync::Arc::new(opts),
         job: Some(load),
+        python: Default::default(),
     };
-    let ret = call_functions(&ctx, &allowed, stamp);
+    let mut ret = call_functions(&ctx, &allowed, stamp);
+    let python = ctx.python.noted();
+    if !python.is_empty() {
+        ret.set("python", python);
+    }
     (ctx, ret)
 }
 

@@ -9,6 +9,9 @@ use crate::execution::declare::Result;
 use halite_wire::yaml::{job_input, keyword_map};
 use halite_wire::{Map, Value};
 
+/// How the refusal of unknown keywords begins.
+pub const INVALID_KEYWORDS: &str = "The following keyword arguments are not valid";
+
 /// Bound arguments: one value per declared name, then the variable ones.
 #[derive(Clone, Debug, Default)]
 pub struct Bound {
@@ -48,7 +51,7 @@ pub fn load(function: &Function, args: &[Value], job: Option<&Map>) -> Result<(V
     }
     if !invalid.is_empty() {
         return Err(CallError::Invocation(format!(
-            "The following keyword arguments are not valid: {}",
+            "{INVALID_KEYWORDS}: {}",
             invalid.join(", ")
         )));
     }
@@ -77,6 +80,13 @@ fn unparsed(args: &[Value]) -> (Vec<Value>, Map) {
 /// # Errors
 /// [`CallError::Type`] with CPython's text.
 pub fn bind(function: &Function, positional: Vec<Value>, kwargs: Map) -> Result<Bound> {
+    if function.python.is_some() {
+        return Ok(Bound {
+            varargs: positional,
+            kwargs,
+            ..Bound::default()
+        });
+    }
     let given = positional.len();
     let count = function.args.len();
     let mut slots: Vec<Option<Value>> = vec![None; count];

@@ -10,6 +10,7 @@
 use super::declare::{Arg, Function, Lit, Result};
 use super::{Call, CallError, Context};
 use crate::programs::{module_dirs, with_metadata};
+use crate::python_files::is_python_module;
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
 use std::fs::Metadata;
@@ -68,7 +69,10 @@ pub fn find(ctx: &Context, fun: &str) -> Option<&'static Function> {
 
 fn described_modules(ctx: &Context) -> Vec<&'static DescribedModule> {
     let dirs = module_dirs(&ctx.opts, "modules", "module_dirs");
-    let files = dirs.iter().flat_map(|dir| with_metadata(dir));
+    let files = dirs
+        .iter()
+        .flat_map(|dir| with_metadata(dir))
+        .filter(|(path, _)| !is_python_module("modules", path));
     let mut known = DESCRIBED_MODULES
         .lock()
         .unwrap_or_else(PoisonError::into_inner);

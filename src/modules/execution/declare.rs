@@ -24,6 +24,8 @@ pub enum Lit {
     Str(&'static str),
     /// An empty list or tuple.
     Empty,
+    /// Any value, of functions that are not ours.
+    Value(&'static Value),
     /// The shell from the minion's environment, like the `shell` grain.
     Shell,
 }
@@ -38,6 +40,7 @@ impl Lit {
             Lit::Float(f) => Value::Float(f),
             Lit::Empty => Value::Array(Vec::new()),
             Lit::Str(s) => s.into(),
+            Lit::Value(value) => value.clone(),
             Lit::Shell => crate::grains::default_shell().into(),
         }
     }
@@ -91,6 +94,15 @@ macro_rules! args {
 }
 pub use crate::args;
 
+/// Whose a function in Python is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A user's file.
+    User,
+    /// An installed Salt's, named with its place: `Salt 3008.3 in /opt/salt`.
+    Salt(&'static str),
+}
+
 /// One execution function.
 #[derive(Clone, Copy)]
 pub struct Function {
@@ -111,6 +123,8 @@ pub struct Function {
     pub lines: Option<&'static [&'static str]>,
     /// Arguments that become words of a command line where they may not be taken for options.
     pub names: &'static [&'static str],
+    /// Python runs it, with its arguments as they are: the code checks them itself.
+    pub python: Option<Origin>,
     /// The outputter for its results (`__outputter__`).
     pub out: Option<&'static str>,
     /// Its documentation, for `sys.doc` and argument errors.
@@ -135,6 +149,7 @@ impl Function {
             keywords: false,
             lines: None,
             names: &[],
+            python: None,
             out: None,
             doc,
             run,

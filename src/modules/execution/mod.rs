@@ -46,7 +46,6 @@ mod iptables;
 mod key;
 mod keyboard;
 mod kmod;
-mod legacy;
 mod locale;
 mod log;
 mod lvm;
@@ -68,6 +67,7 @@ pub mod proc;
 mod program;
 mod ps;
 mod publish;
+pub mod python_modules;
 mod quota;
 pub mod rabbitmq;
 mod raid;
@@ -87,7 +87,7 @@ mod ssh;
 pub mod ssh_pki;
 mod status;
 mod supervisord;
-mod sys;
+pub mod sys;
 mod sysctl;
 mod system;
 mod systemd;
@@ -268,7 +268,7 @@ impl Call<'_> {
     /// What the function raises, or a `KeyError` if it does not exist.
     pub fn salt(&mut self, fun: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
         let Some(function) = find_for(self.ctx, fun) else {
-            return self.legacy(fun, &args, &kwargs);
+            return Err(CallError::raised("KeyError", format!("'{fun}'")));
         };
         if self.depth >= MAX_CALLS {
             return Err(CallError::raised(
@@ -291,15 +291,6 @@ impl Call<'_> {
         }
         Ok(ret)
     }
-
-    fn legacy(&mut self, fun: &str, args: &[Value], kwargs: &Map) -> declare::Result {
-        let answer = legacy::call(self.ctx, fun, args, kwargs)
-            .ok_or_else(|| CallError::raised("KeyError", format!("'{fun}'")))??;
-        if answer.retcode.truthy() {
-            self.retcode = answer.retcode;
-        }
-        Ok(answer.ret)
-    }
 }
 
 /// Types of modules synced from the file server (`_modules`, `_states`, ...), without the underscore.
@@ -320,13 +311,24 @@ pub fn functions() -> Vec<(String, &'static Function)> {
 /// The functions available on this host, including those of custom modules ([`custom`]), which override others of the
 /// same name.
 pub fn functions_for(ctx: &Context) -> Vec<(String, &'static Function)> {
+    let mut all = python_modules::functions(ctx);
+    for (name, function) in native_functions(ctx) {
+        if !all.iter().any(|(known, _)| *known == name) {
+            all.push((name, function));
+        }
+    }
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
+}
+
+/// The functions that run without Python.
+fn native_functions(ctx: &Context) -> Vec<(String, &'static Function)> {
     let mut all = custom::functions(ctx);
     for (name, function) in named(common_modules().chain(host_modules(&ctx.grains))) {
         if !all.iter().any(|(known, _)| *known == name) {
             all.push((name, function));
         }
     }
-    all.sort_by(|a, b| a.0.cmp(&b.0));
     all
 }
 
@@ -349,7 +351,10 @@ fn host_modules(grains: &Map) -> impl Iterator<Item = &'static Module> {
 
 /// Finds a function by full name; custom modules come first.
 pub fn find_for(ctx: &Context, fun: &str) -> Option<&'static Function> {
-    custom::find(ctx, fun).or_else(|| find(&ctx.grains, fun))
+    python_modules::find(ctx, fun, false)
+        .or_else(|| custom::find(ctx, fun))
+        .or_else(|| find(&ctx.grains, fun))
+        .or_else(|| python_modules::find(ctx, fun, true))
 }
 
 /// Finds a built-in function by full name for a host with these grains.
@@ -402,49 +407,22 @@ pub fn invoke_with_retcode(
     })
 }
 
-/// Has an installed Salt call a function (`legacy_salt`), although we may have one of that name; `None` if there is no
-/// installation, or it lacks the function.
-pub fn invoke_legacy(
-    ctx: &Context,
-    fun: &str,
-    args: &[Value],
-    kwargs: &Map,
-) -> Option<declare::Result> {
-    legacy::call(ctx, fun, args, kwargs).map(|answer| answer.map(|answer| answer.ret))
-}
-
 /// Calls a function with wire arguments.
 pub fn call(ctx: &Context, fun: &str, args: &[Value]) -> CallOutcome {
     let Some(function) = find_for(ctx, fun) else {
-        return call_legacy(ctx, fun, args);
+        return not_available(ctx, fun);
     };
     let mut retcode = Value::Int(0);
     match run(ctx, function, args, &mut retcode) {
         Ok(ret) => CallOutcome {
             out: function.out.map(str::to_owned),
+            by: match function.python {
+                Some(declare::Origin::Salt(by)) => Some(by.to_owned()),
+                _ => None,
+            },
             ..finished(ret, retcode)
         },
         Err(fault) => failed(fun, function.doc, fault),
-    }
-}
-
-/// Tries an installed Salt for a function we do not have.
-fn call_legacy(ctx: &Context, fun: &str, args: &[Value]) -> CallOutcome {
-    // Accept any keyword: only that Salt knows the function's arguments.
-    const OPEN: Function = Function::new("", |_| Ok(Value::Nil), "")
-        .varargs()
-        .keywords();
-    let (positional, kwargs) = match bind::load(&OPEN, args, None) {
-        Ok(loaded) => loaded,
-        Err(fault) => return failed(fun, "", fault),
-    };
-    match legacy::call(ctx, fun, &positional, &kwargs) {
-        None => not_available(ctx, fun),
-        Some(Err(fault)) => failed(fun, "", fault),
-        Some(Ok(answer)) => CallOutcome {
-            by: Some(answer.by),
-            ..finished(answer.ret, answer.retcode)
-        },
     }
 }
 
@@ -515,12 +493,14 @@ fn failed(fun: &str, doc: &str, fault: CallError) -> CallOutcome {
         CallError::Type(m) => format!("Passed invalid arguments to {fun}: {m}\n{doc}"),
         CallError::Raised(class, m) if m.is_empty() => format!("{TRACEBACK}{class}\n"),
         CallError::Raised(class, m) => format!("{TRACEBACK}{class}: {m}\n"),
+        CallError::Traced(class, m, trace) => format!("{TRACEBACK}{trace}{class}: {m}\n"),
     };
     error(text.into(), fault)
 }
 
 fn not_available(ctx: &Context, fun: &str) -> CallOutcome {
-    let text = format!("'{fun}' is not available.");
+    let text = python_modules::reason(ctx, "modules", fun)
+        .unwrap_or_else(|| format!("'{fun}' is not available."));
     let mut docs = sys::docs(ctx, &format!("{fun}*"));
     let fault = CallError::Missing(text.clone());
     if docs.is_empty() {

@@ -1,13 +1,13 @@
 //! `sys`: documentation and lists of functions.
 
 use super::declare::{Arg, Function, Lit, Module, Result, opt};
-use super::{Call, CallError, Context, functions_for, python};
+use super::{Call, CallError, Context, functions_for, python, python_modules};
 use crate::returners::{self, ReturnerDoc};
 use halite_render::pipeline::RENDERERS;
 use halite_target::fnmatch;
 use halite_wire::map;
 use halite_wire::{Map, Value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const PATTERN: &[Arg] = &[opt("module", Lit::Str(""))];
 
@@ -16,7 +16,7 @@ pub(super) const MODULE: Module = Module {
     functions: &[
         Function::new("doc", doc, "The documentation of all functions, or of the modules, functions or globs given.")
             .varargs(),
-        Function::new("list_functions", list_functions, "The sorted names of all functions, or of those in the given modules or matching the given globs.")
+        Function::new("list_functions", list_functions, "The sorted names of all functions, or of those in the given modules or matching the given globs. With origin=True a map that tells where each runs: halite, python (files of users) or legacy_salt (an installed Salt).")
             .varargs()
             .keywords(),
         Function::new("list_modules", list_modules, "The sorted names of all modules, or of those given by name or glob.")
@@ -56,8 +56,37 @@ pub(super) fn docs(ctx: &Context, pattern: &str) -> Map {
                 name == pattern || name.starts_with(&prefix)
             }
         })
-        .map(|(name, f)| (name, f.doc))
+        .map(|(name, f)| {
+            let missing = f.python.is_some() && f.doc.is_empty();
+            (name, (!missing).then(|| without_markup(f)))
+        })
         .collect()
+}
+
+/// Stock shows the examples of Python functions without their markup.
+fn without_markup(function: &Function) -> String {
+    if function.python.is_none() {
+        return function.doc.to_owned();
+    }
+    let lines = function.doc.split_inclusive('\n');
+    let mut out = String::new();
+    let mut blank = false;
+    for line in lines {
+        let directive = |name: &str| line.trim_start().strip_prefix(name).map(str::trim_start);
+        let said = directive(".. versionadded::")
+            .map(|version| ("New in version", version))
+            .or_else(|| Some(("Changed in version", directive(".. versionchanged::")?)))
+            .or_else(|| Some(("Deprecated since version", directive(".. deprecated::")?)));
+        if line.trim() == ".. code-block:: bash" {
+            blank = true;
+        } else if let Some((words, version)) = said {
+            let indent = &line[..line.len() - line.trim_start().len()];
+            out.push_str(&format!("{indent}{words} {version}"));
+        } else if !(std::mem::take(&mut blank) && line.trim().is_empty()) {
+            out.push_str(line);
+        }
+    }
+    out
 }
 
 fn doc(call: &mut Call<'_>) -> Result {
@@ -98,12 +127,34 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 fn list_functions(call: &mut Call<'_>) -> Result {
     let patterns = patterns(call)?;
-    let names: Vec<String> = functions_for(call.ctx)
+    let ours = functions_for(call.ctx).into_iter().map(|(name, f)| {
+        (
+            name,
+            if f.python.is_some() {
+                "python"
+            } else {
+                "halite"
+            },
+        )
+    });
+    let mut names = python_modules::installed_names(call.ctx, "modules")
         .into_iter()
-        .map(|(name, _)| name)
-        .filter(|name| patterns.is_empty() || patterns.iter().any(|p| matches(p, name)))
-        .collect();
-    Ok(names.into())
+        .map(|name| (name, "legacy_salt"))
+        .collect::<BTreeMap<_, _>>();
+    names.extend(ours);
+    names.retain(|name, _| patterns.is_empty() || patterns.iter().any(|p| matches(p, name)));
+    Ok(listed(names, call.bound.kwargs.get("origin")))
+}
+
+/// Names alone, as in stock, or with whose they are.
+pub fn listed(names: BTreeMap<String, &'static str>, origin: Option<&Value>) -> Value {
+    if origin.is_some_and(Value::truthy) {
+        let with = names
+            .into_iter()
+            .map(|(name, whose)| (name, Value::from(whose)));
+        return with.collect::<Map>().into();
+    }
+    names.into_keys().collect::<Vec<_>>().into()
 }
 
 fn list_modules(call: &mut Call<'_>) -> Result {
@@ -223,11 +274,15 @@ fn returner_argspec(call: &mut Call<'_>) -> Result {
 
 fn list_renderers(call: &mut Call<'_>) -> Result {
     let patterns = patterns(call)?;
-    let names: Vec<String> = RENDERERS
+    let files = crate::python_files::files(&call.ctx.opts);
+    let of_users = files.files.iter().filter(|file| file.kind == "renderers");
+    let names: BTreeSet<&str> = RENDERERS
         .iter()
-        .filter(|(name, _)| patterns.is_empty() || patterns.iter().any(|p| fnmatch(name, p)))
-        .map(|(name, _)| (*name).to_owned())
+        .map(|(name, _)| *name)
+        .chain(of_users.map(|file| file.name.as_str()))
+        .filter(|name| patterns.is_empty() || patterns.iter().any(|p| fnmatch(name, p)))
         .collect();
+    let names: Vec<Value> = names.into_iter().map(Value::from).collect();
     Ok(names.into())
 }
 

@@ -11,26 +11,33 @@ use std::sync::Arc;
 /// The execution functions of this minion.
 struct Functions(Rc<Context>);
 
-impl Functions {
-    /// An installed Salt may have any function; only a call shows.
-    fn legacy(&self, function: &str) -> bool {
-        function.contains('.') && self.0.opts.get("legacy_salt").is_some_and(Value::truthy)
-    }
-}
-
 impl FunctionCaller for Functions {
     fn has(&self, function: &str) -> bool {
-        super::find_for(&self.0, function).is_some() || self.legacy(function)
+        super::find_for(&self.0, function).is_some()
     }
 
     fn has_module(&self, module: &str) -> bool {
+        // An installed Salt may have any module; only a call shows.
+        if super::python_modules::may_have(&self.0, module)
+            || crate::python_files::installed_salt(&self.0.opts).is_some()
+        {
+            return true;
+        }
         let inside = |name: &str| name.split('.').next() == Some(module);
-        let mut all = super::functions_for(&self.0).into_iter();
-        all.any(|(name, _)| inside(&name)) || self.legacy("x.x")
+        let mut all = super::native_functions(&self.0).into_iter();
+        all.any(|(name, _)| inside(&name))
     }
 
     fn call(&self, function: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
         super::invoke(&self.0, function, args, kwargs)
+    }
+
+    fn has_renderer(&self, renderer: &str, is_ours: bool) -> bool {
+        super::python_modules::has_renderer(&self.0, renderer, is_ours)
+    }
+
+    fn python(&self, request: &str, args: Vec<Value>) -> declare::Result {
+        super::python_modules::ask(&self.0, request, args)
     }
 
     fn host_filters(&self) -> halite_jinja::HostFilters {

@@ -1,6 +1,6 @@
 //! All grains of a minion.
 
-use super::{collect, external, server_id};
+use super::{collect, external, python, server_id};
 use halite_config::MinionConfig;
 use halite_wire::Map;
 
@@ -15,11 +15,12 @@ pub fn all_grains(config: &MinionConfig) -> Map {
         }
     }
     let mut collected = collect(&Map::new());
-    for (key, value) in external::collect(&config.as_map())
-        .0
-        .into_iter()
-        .chain(own.0.clone())
-    {
+    let opts = config.as_map();
+    let mut further = external::collect(&opts);
+    for (key, value) in python::collect(opts, &collected).0 {
+        further.set(halite_wire::pytext::str(&key), value);
+    }
+    for (key, value) in further.0.into_iter().chain(own.0.clone()) {
         match collected.0.iter_mut().find(|(known, _)| *known == key) {
             Some((_, slot)) => *slot = value,
             None => collected.0.push((key, value)),

@@ -5,6 +5,7 @@
 //! configuration.
 
 use crate::programs;
+use crate::python_files::is_python_module;
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -18,6 +19,9 @@ pub fn collect(opts: &Map) -> Map {
     let mut grains = Map::new();
     for dir in programs::module_dirs(opts, "grains", "grains_dirs") {
         for path in programs::executables(&dir) {
+            if is_python_module("grains", &path) {
+                continue;
+            }
             match run(&path) {
                 Ok(found) => found.iter().for_each(|(key, value)| {
                     grains.set(halite_wire::pytext::str(key), value.clone());

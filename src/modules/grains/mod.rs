@@ -32,6 +32,7 @@ mod network;
 mod os;
 mod os_names;
 mod process;
+mod python;
 mod virt;
 
 use halite_crypto::HashType;

@@ -1,6 +1,7 @@
 //! The variable `salt` of templates and the trait behind it.
 
 use halite_jinja::{Cx, Error, Obj, Object};
+use halite_wire::Value;
 use std::rc::Rc;
 
 /// Finds the functions that templates call.
@@ -14,6 +15,21 @@ pub trait FunctionLoader {
     /// Whether a name is `in salt`.
     fn contains(&self, name: &str) -> bool {
         self.function(name).is_some()
+    }
+
+    /// Whether there is a renderer in Python of this name; `is_ours` if halite has one, too.
+    fn has_renderer(&self, renderer: &str, is_ours: bool) -> bool {
+        let _ = (renderer, is_ours);
+        false
+    }
+
+    /// Renders in Python; the arguments are those of [`crate::pipeline::python_args`].
+    ///
+    /// # Errors
+    /// What the renderer raises.
+    fn render(&self, args: Vec<Value>) -> Result<Value, String> {
+        let _ = args;
+        Err("there is no Python here".to_owned())
     }
 }
 

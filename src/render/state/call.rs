@@ -10,6 +10,11 @@ pub trait StateModules: Sync {
     /// Whether `module.function` exists.
     fn has(&self, function: &str) -> bool;
 
+    /// Why `module.function` does not exist, where more can be said.
+    fn reason(&self, _function: &str) -> Option<String> {
+        None
+    }
+
     /// Why a call cannot be made, such as a missing argument.
     fn missing_argument(&self, low: &Map) -> Option<String>;
 
@@ -192,7 +197,10 @@ fn unknown(functions: &dyn StateModules, low: &Map) -> Option<Map> {
     if !functions.has(&function) {
         return Some(failed(match low.str("__sls__") {
             Some(sls) => format!(
-                "State '{function}' was not found in SLS '{sls}'\nReason: '{function}' is not available.\n"
+                "State '{function}' was not found in SLS '{sls}'\nReason: {}\n",
+                functions
+                    .reason(&function)
+                    .unwrap_or_else(|| format!("'{function}' is not available."))
             ),
             None => format!("Specified state '{function}' was not found\n"),
         }));

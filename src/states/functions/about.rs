@@ -2,11 +2,13 @@
 
 use crate::declare::StateFunction;
 use crate::modules::functions;
+use crate::runner::python_states;
 use halite_modules::execution::declare::Result;
-use halite_modules::execution::{Call, python};
+use halite_modules::execution::sys::listed;
+use halite_modules::execution::{Call, Context, python, python_modules};
 use halite_target::fnmatch;
 use halite_wire::{Map, Value};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of modules, of functions, or globs.
 fn patterns(call: &Call<'_>) -> Vec<String> {
@@ -30,31 +32,77 @@ fn chosen(patterns: &[String]) -> Vec<(String, &'static StateFunction)> {
 }
 
 pub(super) fn list_functions(call: &mut Call<'_>) -> Result {
-    let names = chosen(&patterns(call)).into_iter().map(|(name, _)| name);
-    Ok(names.collect::<Vec<_>>().into())
+    let patterns = patterns(call);
+    let mut names: BTreeMap<_, _> = python_modules::installed_names(call.ctx, "states")
+        .into_iter()
+        .map(|name| (name, "legacy_salt"))
+        .collect();
+    names.extend(functions().into_iter().map(|(name, _)| (name, "halite")));
+    let files = python_states::described(call.ctx).into_iter();
+    names.extend(files.map(|(name, _)| (name, "python")));
+    names.retain(|name, _| patterns.is_empty() || patterns.iter().any(|p| is_match(p, name)));
+    Ok(listed(names, call.bound.kwargs.get("origin")))
 }
 
 pub(super) fn list_modules(call: &mut Call<'_>) -> Result {
-    let modules: BTreeSet<String> = chosen(&patterns(call))
-        .into_iter()
-        .filter_map(|(name, _)| Some(name.split_once('.')?.0.to_owned()))
+    let patterns = patterns(call);
+    let ours = chosen(&patterns).into_iter().map(|(name, _)| name);
+    let modules: BTreeSet<String> = ours
+        .chain(
+            in_python(call.ctx, &patterns)
+                .into_iter()
+                .map(|(name, _)| name),
+        )
+        .filter_map(|name| Some(name.split_once('.')?.0.to_owned()))
         .collect();
     Ok(modules.into_iter().collect::<Vec<_>>().into())
 }
 
 pub(super) fn doc(call: &mut Call<'_>) -> Result {
-    let docs = chosen(&patterns(call))
+    let patterns = patterns(call);
+    let mut docs: Map = chosen(&patterns)
         .into_iter()
-        .map(|(name, f)| (name, Value::from(f.doc)));
-    Ok(docs.collect::<Map>().into())
+        .map(|(name, f)| (name, Value::from(f.doc)))
+        .collect();
+    for (name, described) in in_python(call.ctx, &patterns) {
+        let text = |key| described.get(key).filter(|text| text.truthy()).cloned();
+        if let (Some(about), Some((module, _))) = (text("module_doc"), name.split_once('.')) {
+            docs.set(module, about);
+        }
+        docs.set(name, text("doc"));
+    }
+    Ok(docs.into())
 }
 
 pub(super) fn argspec(call: &mut Call<'_>) -> Result {
     let pattern = call.text("module").unwrap_or_default();
-    let specs = chosen(&[pattern])
+    let patterns = [pattern];
+    let mut specs: Map = chosen(&patterns)
         .into_iter()
-        .map(|(name, f)| (name, Value::Map(spec(f))));
-    Ok(specs.collect::<Map>().into())
+        .map(|(name, f)| (name, Value::Map(spec(f))))
+        .collect();
+    for (name, described) in in_python(call.ctx, &patterns) {
+        specs.set(name, python_spec(&described));
+    }
+    Ok(specs.into())
+}
+
+/// The functions in Python of any of the patterns.
+fn in_python(ctx: &Context, patterns: &[String]) -> Vec<(String, Map)> {
+    let mut all = python_states::described(ctx);
+    all.retain(|(name, _)| patterns.is_empty() || patterns.iter().any(|p| is_match(p, name)));
+    all
+}
+
+fn python_spec(described: &Map) -> Map {
+    let some = |key: &str| {
+        let value = described.get(key).cloned().unwrap_or_default();
+        if value.truthy() { value } else { Value::Nil }
+    };
+    halite_wire::map! {
+        "args" => some("args"), "defaults" => some("defaults"),
+        "varargs" => some("varargs"), "kwargs" => some("keywords"),
+    }
 }
 
 fn spec(function: &StateFunction) -> Map {

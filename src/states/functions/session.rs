@@ -189,7 +189,7 @@ impl Session {
         }
     }
 
-    fn rules(&self, call: &Call<'_>) -> CompileOptions {
+    fn rules(&self, call: &Call<'_>, high: &Map) -> CompileOptions {
         CompileOptions {
             disabled_requisites: self
                 .ctx
@@ -197,7 +197,10 @@ impl Session {
                 .get("disabled_requisites")
                 .map(Value::str_list)
                 .unwrap_or_default(),
-            watching: crate::watching().map(str::to_owned).collect(),
+            watching: crate::watching()
+                .map(str::to_owned)
+                .chain(crate::runner::python_states::watching(&self.ctx, high))
+                .collect(),
             orchestration_jid: text_of(call, "orchestration_jid"),
         }
     }
@@ -208,7 +211,7 @@ impl Session {
         call: &Call<'_>,
         mut high: Map,
     ) -> std::result::Result<Compiled, Refusal> {
-        let rules = self.rules(call);
+        let rules = self.rules(call, &high);
         resolve(&mut high, &rules).map_err(compiler_error)?;
         compile(&high, &rules).map_err(compiler_error)
     }
@@ -219,7 +222,7 @@ impl Session {
         call: &Call<'_>,
         high: &Map,
     ) -> std::result::Result<Compiled, Refusal> {
-        compile(high, &self.rules(call)).map_err(compiler_error)
+        compile(high, &self.rules(call, high)).map_err(compiler_error)
     }
 
     /// Makes the calls; the results by tag.

@@ -99,7 +99,7 @@ fn class(fault: &CallError) -> &str {
         CallError::Command(_) => "salt.exceptions.CommandExecutionError",
         CallError::Invocation(_) => "salt.exceptions.SaltInvocationError",
         CallError::Type(_) => "TypeError",
-        CallError::Raised(class, _) => class,
+        CallError::Raised(class, _) | CallError::Traced(class, ..) => class,
     }
 }
 

@@ -167,6 +167,11 @@ pub(crate) fn find(module: &str, function: &str) -> Option<&'static StateFunctio
         .function(function)
 }
 
+/// Whether there is a module of this name.
+pub(crate) fn has(module: &str) -> bool {
+    MODULES.iter().any(|m| m.name == module)
+}
+
 /// The names of the modules that react to `watch`.
 pub fn watching() -> impl Iterator<Item = &'static str> {
     let watches = |m: &&StateModule| m.function("mod_watch").is_some();
@@ -186,7 +191,7 @@ pub(crate) fn joining(module: &str) -> Option<Join> {
 }
 
 /// Functions that only the engine calls.
-const INNER: [&str; 3] = ["mod_beacon", "mod_init", "mod_watch"];
+pub(crate) const INNER: [&str; 4] = ["mod_aggregate", "mod_beacon", "mod_init", "mod_watch"];
 
 /// All functions by full name but the engine's own, sorted.
 pub fn functions() -> Vec<(String, &'static StateFunction)> {

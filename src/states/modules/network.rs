@@ -216,6 +216,7 @@ fn note(
 fn error(fault: CallError) -> String {
     match fault {
         CallError::Raised(_, text)
+        | CallError::Traced(_, text, _)
         | CallError::Command(text)
         | CallError::Missing(text)
         | CallError::CommandNotFound(text)

@@ -10,16 +10,18 @@ use crate::Value;
 /// Block style, with a final line end (`safe_dump(value, default_flow_style=False)`). With `sort`,
 /// maps are sorted by key if their keys can be compared, as in Salt.
 pub fn emit(value: &Value, sort: bool) -> String {
-    emit_with(value, sort, 0, false)
+    emit_with(value, sort, 0, Some(false))
 }
 
-/// As [`emit`], with `indent` columns per level (2 to 9, else 2); with `flow` all of it in flow style.
-pub fn emit_with(value: &Value, sort: bool, indent: i64, flow: bool) -> String {
+/// As [`emit`], with `indent` columns per level (2 to 9, else 2) and PyYAML's `default_flow_style`: true for all of it in
+/// flow style, none for lists and maps of only scalars.
+pub fn emit_with(value: &Value, sort: bool, indent: i64, flow: Option<bool>) -> String {
     let mut e = Emitter::new(sort);
     if (2..10).contains(&indent) {
         e.step = indent as isize;
     }
-    if flow {
+    e.leaves = flow.is_none();
+    if flow == Some(true) {
         e.flow_node(value, false);
     } else {
         e.node(value, Context::Root);

@@ -1,12 +1,12 @@
 //! A render pipeline on the minion; `salt` in its templates are the minion's own functions.
 
 use super::super::declare::Result;
-use super::super::{Call, CallError, Context, python};
+use super::super::{Call, CallError, Context, python, python_modules};
 use crate::execution::templates::template;
 use crate::files::FileClient;
 use crate::render::Template;
 use halite_render::RenderError;
-use halite_render::pipeline::{Pipeline, Source, Templates};
+use halite_render::pipeline::{Pipeline, Source, Templates, python_args};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 
@@ -92,5 +92,20 @@ impl Templates for MinionCaller<'_> {
             Ok(rendered) => rendered.map_err(RenderError::new),
             Err(fault) => Err(RenderError::new(fault.message())),
         }
+    }
+
+    fn has_python(&self, renderer: &str, is_ours: bool) -> bool {
+        python_modules::has_renderer(self.ctx, renderer, is_ours)
+    }
+
+    fn python(
+        &self,
+        source: &Source,
+        renderer: &str,
+        input: Value,
+        args: &str,
+    ) -> Result<Value, RenderError> {
+        let args = python_args(source, renderer, input, args);
+        python_modules::ask(self.ctx, "render", args).map_err(|e| RenderError::new(e.message()))
     }
 }

@@ -37,7 +37,7 @@ fn text(s: &mut State<'_, '_>, serializer: &str, data: &Value) -> Step<Value> {
         }
         "yaml" if block => {
             let indent = with.int("indent").unwrap_or(2);
-            let text = halite_wire::yaml::emit_with(data, sort, indent, false);
+            let text = halite_wire::yaml::emit_with(data, sort, indent, Some(false));
             Ok(text.trim_end_matches('\n').into())
         }
         // It writes the same as `yaml` for plain data.

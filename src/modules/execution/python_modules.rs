@@ -1,0 +1,403 @@
+//! Execution functions of users' Python files (`_modules/*.py`), which the host process runs ([`halite_python`]).
+
+use super::declare::{Arg, Function, Lit, Origin, Result};
+use super::{Call, CallError, Context, with_call};
+use crate::python_files::{self, PythonFiles};
+use halite_python::{HostError, PythonError, Scene, Service};
+use halite_wire::{Map, Value};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Modules whose files have other names in stock (`aptpkg.py` for `pkg`): there, a user's file that renames itself comes
+/// first. Elsewhere it only adds functions to a module of stock.
+const STOCK_VIRTUAL: &[&str] = &[
+    "at",
+    "cmd",
+    "group",
+    "ip",
+    "kernelpkg",
+    "locale",
+    "lowpkg",
+    "network",
+    "partition",
+    "pkg",
+    "service",
+    "shadow",
+    "sys",
+    "sysctl",
+    "system",
+    "timezone",
+    "user",
+    "virtualenv",
+];
+
+/// What is known of the files of one reading: functions by name.
+#[derive(Default)]
+struct Known {
+    number: u64,
+    functions: HashMap<String, Option<&'static Function>>,
+}
+
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+/// Descriptions live as long as the process, each once.
+static DESCRIBED: Mutex<Vec<(Map, &'static Function)>> = Mutex::new(Vec::new());
+
+/// A function of a Python file. Python is only asked if a file may have it; with `thorough`, because nothing else has
+/// the function, any file that may have other names, and an installed Salt (`legacy_salt`).
+pub fn find(ctx: &Context, fun: &str, thorough: bool) -> Option<&'static Function> {
+    let files = python_files::files(&ctx.opts);
+    let (module, _) = fun.split_once('.')?;
+    let overrides = files.overrides("modules", module, STOCK_VIRTUAL.contains(&module));
+    let is_possible = overrides || thorough && may_be_elsewhere(ctx, &files, "modules");
+    if !is_possible {
+        return None;
+    }
+    let key = if thorough {
+        format!("{fun} anywhere")
+    } else {
+        fun.to_owned()
+    };
+    if let Some(known) = remembered(&files, |known| known.functions.get(&key).copied()) {
+        return known;
+    }
+    let args = vec!["modules".into(), fun.into(), thorough.into()];
+    let found = match request(ctx, &files, "find", args, &mut Alone(ctx)) {
+        Ok(Value::Map(map)) => Some(described(ctx, map)),
+        Ok(_) => None,
+        Err(e) => {
+            log::error!("{fun}: {e}");
+            return None;
+        }
+    };
+    remembered(&files, |known| known.functions.insert(key, found));
+    found
+}
+
+/// Whether functions of a kind may be where their names do not show it.
+pub fn may_be_elsewhere(ctx: &Context, files: &PythonFiles, kind: &str) -> bool {
+    files.may_rename(kind) || python_files::installed_salt(&ctx.opts).is_some()
+}
+
+/// Whether a module of this name may be there, without asking Python.
+pub fn may_have(ctx: &Context, module: &str) -> bool {
+    python_files::files(&ctx.opts).may_have("modules", module)
+}
+
+/// All functions of Python files.
+pub fn functions(ctx: &Context) -> Vec<(String, &'static Function)> {
+    let files = python_files::files(&ctx.opts);
+    if !files.has_kind("modules") {
+        return Vec::new();
+    }
+    match request(ctx, &files, "list", vec!["modules".into()], &mut Alone(ctx)) {
+        Ok(Value::Map(map)) => map
+            .0
+            .into_iter()
+            .filter_map(|(name, one)| {
+                Some((super::python::str(&name), described(ctx, one.into_map()?)))
+            })
+            .collect(),
+        Ok(_) => Vec::new(),
+        Err(e) => {
+            log::error!("Python modules: {e}");
+            Vec::new()
+        }
+    }
+}
+
+/// The names of all functions of an installed Salt.
+pub fn installed_names(ctx: &Context, kind: &str) -> Vec<String> {
+    if python_files::installed_salt(&ctx.opts).is_none() {
+        return Vec::new();
+    }
+    match ask(ctx, "names", vec![kind.into()]) {
+        Ok(names) => names.str_list(),
+        Err(e) => {
+            log::error!("legacy_salt: {}", e.message());
+            Vec::new()
+        }
+    }
+}
+
+/// Why a module has no functions, in stock's words; or why Python cannot be asked.
+pub fn reason(ctx: &Context, kind: &str, fun: &str) -> Option<String> {
+    let files = python_files::files(&ctx.opts);
+    let (module, _) = fun.split_once('.')?;
+    if !files.may_have(kind, module) && !may_be_elsewhere(ctx, &files, kind) {
+        return None;
+    }
+    let args = vec![kind.into(), module.into()];
+    match request(ctx, &files, "reason", args, &mut Alone(ctx)) {
+        Ok(why) => Some(match why.as_str()? {
+            "" => format!("'{module}' __virtual__ returned False"),
+            why => format!("'{module}' __virtual__ returned False: {why}"),
+        }),
+        Err(HostError::Broken(why)) => Some(format!("'{fun}' is not available: {why}")),
+        Err(HostError::Raised(_)) => None,
+    }
+}
+
+fn remembered<T>(files: &PythonFiles, look: impl FnOnce(&mut Known) -> T) -> T {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = known.get_or_insert_default();
+    if known.number != files.number {
+        *known = Known {
+            number: files.number,
+            ..Known::default()
+        };
+    }
+    look(known)
+}
+
+/// Makes a request of the job's host.
+fn request(
+    ctx: &Context,
+    files: &PythonFiles,
+    name: &str,
+    args: Vec<Value>,
+    service: &mut dyn Service,
+) -> Result<Value, HostError> {
+    let python = python_files::interpreter(&ctx.opts).map_err(HostError::Broken)?;
+    let scene = Scene {
+        python,
+        has_salt: python_files::installed_salt(&ctx.opts).is_some(),
+        opts: ctx.opts.clone(),
+        grains: ctx.grains.clone(),
+        pillar: ctx.pillar.clone(),
+        files: files.files.clone(),
+    };
+    ctx.python.request(&scene, name, args, service)
+}
+
+/// Whether there is a renderer in Python; `is_ours` if halite has one of that name, too. `py` is the host's own.
+pub fn has_renderer(ctx: &Context, name: &str, is_ours: bool) -> bool {
+    let files = python_files::files(&ctx.opts);
+    if name == "py" && !is_ours {
+        return true;
+    }
+    let thorough = !is_ours;
+    let is_possible =
+        files.may_have("renderers", name) || thorough && may_be_elsewhere(ctx, &files, "renderers");
+    if !is_possible {
+        return false;
+    }
+    let args = vec![
+        "renderers".into(),
+        format!("{name}.render").into(),
+        thorough.into(),
+    ];
+    match request(ctx, &files, "find", args, &mut Alone(ctx)) {
+        Ok(found) => found.truthy(),
+        Err(e) => {
+            log::error!("the renderer {name}: {e}");
+            false
+        }
+    }
+}
+
+/// A request outside any call, with the minion's functions.
+///
+/// # Errors
+/// What the code raises.
+pub fn ask(ctx: &Context, name: &str, args: Vec<Value>) -> Result<Value> {
+    with_call(ctx, |call| ask_host(call, name, args, &mut Nothing))
+}
+
+/// A request on behalf of code outside this module, with the minion's functions.
+///
+/// # Errors
+/// What the code raises.
+pub fn ask_host(
+    call: &mut Call<'_>,
+    name: &str,
+    args: Vec<Value>,
+    more: &mut dyn Service,
+) -> Result<Value> {
+    let ctx = call.ctx;
+    let files = python_files::files(&ctx.opts);
+    let mut functions = Functions { call, more };
+    request(ctx, &files, name, args, &mut functions).map_err(raised)
+}
+
+fn described(ctx: &Context, mut map: Map) -> &'static Function {
+    if let Some(by) = origin(ctx, &map) {
+        map.set("by", by);
+    }
+    let mut all = DESCRIBED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, known)) = all.iter().find(|(known, _)| *known == map) {
+        return known;
+    }
+    let function: &'static Function = Box::leak(Box::new(declared(&map)));
+    all.push((map, function));
+    function
+}
+
+/// `Salt 3008.3 in /opt/salt`, of a described function that an installed Salt has.
+pub fn origin(ctx: &Context, described: &Map) -> Option<String> {
+    let by = described.str("by")?;
+    let place = python_files::installed_salt(&ctx.opts)?;
+    Some(format!("{by} in {place}"))
+}
+
+fn leak(text: &str) -> &'static str {
+    String::leak(text.to_owned())
+}
+
+fn declared(map: &Map) -> Function {
+    let list = |key: &str| map.get(key).and_then(Value::as_array).unwrap_or_default();
+    let (names, defaults) = (list("args"), list("defaults"));
+    let required = names.len().saturating_sub(defaults.len());
+    let args = names.iter().enumerate().map(|(at, name)| Arg {
+        name: leak(name.as_str().unwrap_or_default()),
+        default: at
+            .checked_sub(required)
+            .and_then(|at| defaults.get(at))
+            .map(|value| Lit::Value(Box::leak(Box::new(value.clone())))),
+    });
+    let full = leak(map.str("name").unwrap_or_default());
+    let name = full.split_once('.').map_or(full, |(_, name)| name);
+    let flag = |key: &str| map.get(key).is_some_and(Value::truthy);
+    Function {
+        // The host knows it by its full name.
+        inner: full,
+        varargs: flag("varargs"),
+        keywords: flag("keywords"),
+        out: map.str("out").map(leak),
+        python: Some(
+            map.str("by")
+                .map_or(Origin::User, |by| Origin::Salt(leak(by))),
+        ),
+        ..Function::new(name, run, leak(map.str("doc").unwrap_or_default()))
+            .args(Vec::leak(args.collect()))
+    }
+}
+
+fn run(call: &mut Call<'_>) -> Result {
+    call.ctx.python.note(call.function.inner);
+    let args = vec![
+        call.function.inner.into(),
+        std::mem::take(&mut call.bound.varargs).into(),
+        std::mem::take(&mut call.bound.kwargs).into(),
+    ];
+    let answer = ask_host(call, "call", args, &mut Nothing)?;
+    let Value::Array(mut pair) = answer else {
+        return Ok(answer);
+    };
+    let retcode = pair.pop().unwrap_or_default();
+    if retcode.truthy() {
+        call.retcode = retcode;
+    }
+    Ok(pair.pop().unwrap_or_default())
+}
+
+/// The error of a call for an exception in Python.
+fn raised(error: HostError) -> CallError {
+    match error {
+        HostError::Broken(why) => CallError::Command(why),
+        HostError::Raised(e) => match e.kind.as_str() {
+            "CommandExecutionError" => CallError::Command(e.text),
+            "CommandNotFoundError" => CallError::CommandNotFound(e.text),
+            "SaltInvocationError" => CallError::Invocation(e.text),
+            "TypeError" => CallError::Type(e.text),
+            _ => CallError::Traced(e.class, e.text, e.trace),
+        },
+    }
+}
+
+/// The exception in Python for an error of ours.
+pub fn python_error(error: &CallError) -> PythonError {
+    let class = match error {
+        CallError::Missing(_) => "KeyError",
+        CallError::CommandNotFound(_) => "CommandNotFoundError",
+        CallError::Command(_) => "CommandExecutionError",
+        CallError::Invocation(_) => "SaltInvocationError",
+        CallError::Type(_) => "TypeError",
+        CallError::Raised(class, _) | CallError::Traced(class, ..) => class,
+    };
+    PythonError {
+        class: class.to_owned(),
+        text: error.message().to_owned(),
+        ..PythonError::default()
+    }
+}
+
+fn unknown(what: &str) -> PythonError {
+    PythonError {
+        class: "RuntimeError".to_owned(),
+        text: format!("{what} is not available here"),
+        ..PythonError::default()
+    }
+}
+
+/// Answers nothing further.
+pub struct Nothing;
+
+impl Service for Nothing {
+    fn ask(&mut self, what: &str, _: &[Value]) -> Result<Value, PythonError> {
+        Err(unknown(what))
+    }
+}
+
+/// What a function may ask while it runs: our own functions, then what its caller offers.
+struct Functions<'a, 'c> {
+    call: &'a mut Call<'c>,
+    more: &'a mut dyn Service,
+}
+
+impl Service for Functions<'_, '_> {
+    fn ask(&mut self, what: &str, args: &[Value]) -> Result<Value, PythonError> {
+        let text = |at: usize| args.get(at).and_then(Value::as_str).unwrap_or_default();
+        if text(0) != "modules" {
+            return self.more.ask(what, args);
+        }
+        if what != "call" {
+            return about(self.call.ctx, what, text(1));
+        }
+        let positional = args.get(2).and_then(Value::as_array).unwrap_or_default();
+        let keywords = args.get(3).and_then(Value::as_map).cloned();
+        let before = std::mem::take(&mut self.call.retcode);
+        let value = self
+            .call
+            .salt(text(1), positional.to_vec(), keywords.unwrap_or_default());
+        let retcode = std::mem::replace(&mut self.call.retcode, before);
+        match value {
+            Ok(value) => Ok(Value::Array(vec![value, retcode])),
+            Err(e) => Err(python_error(&e)),
+        }
+    }
+}
+
+/// While modules are loaded, outside a call: our functions can be called all the same.
+struct Alone<'a>(&'a Context);
+
+impl Service for Alone<'_> {
+    fn ask(&mut self, what: &str, args: &[Value]) -> Result<Value, PythonError> {
+        with_call(self.0, |call| {
+            let more = &mut Nothing;
+            Functions { call, more }.ask(what, args)
+        })
+    }
+}
+
+/// What the host is told of a function of ours: 0 if there is none, 2 if a renamed file of a user's comes before it.
+pub fn standing(is_native: bool, name: &str, renamed: &[&str]) -> i64 {
+    let module = name.split('.').next().unwrap_or_default();
+    match (is_native, renamed.contains(&module)) {
+        (false, _) => 0,
+        (true, false) => 1,
+        (true, true) => 2,
+    }
+}
+
+fn about(ctx: &Context, what: &str, name: &str) -> Result<Value, PythonError> {
+    let native = || super::custom::find(ctx, name).or_else(|| super::find(&ctx.grains, name));
+    match what {
+        "has" => Ok(standing(native().is_some(), name, STOCK_VIRTUAL).into()),
+        "doc" => Ok(native().map(|f| f.doc).into()),
+        "names" => {
+            let names = super::native_functions(ctx).into_iter();
+            Ok(names.map(|(name, _)| name).collect::<Vec<_>>().into())
+        }
+        _ => Err(unknown(what)),
+    }
+}

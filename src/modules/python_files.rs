@@ -1,0 +1,331 @@
+//! Which Python files of users there are, and which module names they may have.
+//!
+//! A file is used if it, its directory and, of a package, everything in it belong to root or to this account and nobody
+//! else may write them. Whether a
+//! name may be a Python function is told from the files' text alone, so that jobs without Python start none.
+
+use crate::programs::module_dirs;
+use halite_python::PythonFile;
+use halite_wire::Map;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Kinds of files, each with the option that names further directories.
+const KINDS: [(&str, &str); 5] = [
+    ("modules", "module_dirs"),
+    ("states", "states_dirs"),
+    ("grains", "grains_dirs"),
+    ("utils", "utils_dirs"),
+    ("renderers", "render_dirs"),
+];
+/// Files of a directory that are looked at.
+const MAX_FILES: usize = 1000;
+/// Bytes of a file that are searched for names.
+const MAX_TEXT: usize = 1 << 20;
+
+/// The Python files of a minion.
+#[derive(Debug, Default)]
+pub struct PythonFiles {
+    /// The files.
+    pub files: Arc<Vec<PythonFile>>,
+    /// Of those that may rename themselves: kind and text.
+    renaming: Vec<(&'static str, String)>,
+    /// Another one for each reading.
+    pub number: u64,
+}
+
+impl PythonFiles {
+    /// Whether files come before a function of ours: one of that very name, or, if stock's own file has another one, one that
+    /// may rename itself.
+    pub fn overrides(&self, kind: &str, module: &str, is_renamed: bool) -> bool {
+        let named = |file: &PythonFile| file.kind == kind && file.name == module;
+        self.files.iter().any(named) || is_renamed && self.may_have(kind, module)
+    }
+
+    /// Whether a module of a kind may be among them.
+    pub fn may_have(&self, kind: &str, module: &str) -> bool {
+        let quoted = [format!("'{module}'"), format!("\"{module}\"")];
+        self.files
+            .iter()
+            .any(|file| file.kind == kind && file.name == module)
+            || self
+                .renaming
+                .iter()
+                .any(|(k, text)| *k == kind && quoted.iter().any(|q| text.contains(q)))
+    }
+
+    /// Whether a kind has files that may be modules of other names.
+    pub fn may_rename(&self, kind: &str) -> bool {
+        self.renaming.iter().any(|(k, _)| *k == kind)
+    }
+
+    /// Whether there is any file of a kind.
+    pub fn has_kind(&self, kind: &str) -> bool {
+        self.files.iter().any(|file| file.kind == kind)
+    }
+}
+
+/// The installed Salt that has further functions (`legacy_salt`): a directory with `bin/python3`, or that file.
+pub fn installed_salt(opts: &Map) -> Option<&str> {
+    opts.str("legacy_salt").filter(|path| !path.is_empty())
+}
+
+/// The interpreter: that of [`installed_salt`], the option `python`, or the first `python3` in `PATH`.
+///
+/// # Errors
+/// There is none: text with the remedy.
+pub fn interpreter(opts: &Map) -> Result<String, String> {
+    if let Some(place) = installed_salt(opts) {
+        let inside = Path::new(place).join("bin/python3");
+        let python = if inside.exists() {
+            &inside
+        } else {
+            Path::new(place)
+        };
+        return Ok(python.to_string_lossy().into_owned());
+    }
+    match opts.str("python").filter(|path| !path.is_empty()) {
+        Some(path) => Ok(path.to_owned()),
+        None => crate::programs::which("python3").ok_or_else(|| {
+            "there is no python3 in PATH; the option `python` names the interpreter".to_owned()
+        }),
+    }
+}
+
+/// A directory and what changes with its entries.
+type DirStamp = (PathBuf, Option<(u64, i64, i64)>);
+
+static LAST: Mutex<Option<(Vec<DirStamp>, Arc<PythonFiles>)>> = Mutex::new(None);
+static NUMBER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+
+/// Reads the files anew at the next look: a synchronisation changes files in place.
+pub fn forget() {
+    *LAST.lock().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+/// The files for these options, read again if a directory has changed.
+pub fn files(opts: &Map) -> Arc<PythonFiles> {
+    let dirs: Vec<(&'static str, PathBuf)> = KINDS
+        .iter()
+        .flat_map(|(kind, option)| {
+            let dirs = module_dirs(opts, kind, option).into_iter();
+            dirs.map(move |dir| (*kind, dir))
+        })
+        .collect();
+    let stamps: Vec<DirStamp> = dirs
+        .iter()
+        .map(|(_, dir)| {
+            let meta = std::fs::metadata(dir).ok();
+            let stamp = meta.map(|m| (m.ino(), m.mtime(), m.mtime_nsec()));
+            (dir.clone(), stamp)
+        })
+        .collect();
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((known, files)) = &*last
+        && *known == stamps
+    {
+        return files.clone();
+    }
+    let mut all = PythonFiles {
+        number: NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+        ..PythonFiles::default()
+    };
+    let mut found = Vec::new();
+    for (kind, dir) in &dirs {
+        read_dir(kind, dir, &mut found, &mut all.renaming);
+    }
+    all.files = Arc::new(found);
+    let all = Arc::new(all);
+    *last = Some((stamps, all.clone()));
+    all
+}
+
+fn read_dir(
+    kind: &'static str,
+    dir: &Path,
+    found: &mut Vec<PythonFile>,
+    renaming: &mut Vec<(&'static str, String)>,
+) {
+    let Ok(meta) = std::fs::metadata(dir) else {
+        return;
+    };
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .take(MAX_FILES)
+        .filter_map(|entry| module_file(&entry.path()))
+        .collect();
+    paths.sort();
+    if paths.is_empty() || !is_safe(dir, &meta) {
+        return;
+    }
+    for path in paths {
+        let Ok(meta) = std::fs::symlink_metadata(&path) else {
+            continue;
+        };
+        if !meta.is_file() || !is_safe(&path, &meta) {
+            continue;
+        }
+        if path.ends_with("__init__.py") && !is_safe_package(path.parent().unwrap_or(dir)) {
+            continue;
+        }
+        let text = head(&path);
+        if is_executable_module(kind, &text) {
+            continue;
+        }
+        if text.contains("__virtual") {
+            renaming.push((kind, text));
+        }
+        found.push(PythonFile {
+            kind,
+            name: module_name(&path),
+            stamp: format!(
+                "{} {} {} {}",
+                meta.ino(),
+                meta.size(),
+                meta.mtime(),
+                meta.mtime_nsec()
+            ),
+            path: path.to_string_lossy().into_owned(),
+        });
+    }
+}
+
+/// `x.py`, or `__init__.py` of a directory. Names with dots, or that begin with `_`, are no modules, as in stock.
+fn module_file(path: &Path) -> Option<PathBuf> {
+    let stem = path.file_stem()?.to_str()?;
+    if stem.contains('.') || stem.starts_with('_') {
+        return None;
+    }
+    if path.extension().is_some_and(|e| e == "py") {
+        return Some(path.to_owned());
+    }
+    let inner = path.join("__init__.py");
+    inner.is_file().then_some(inner)
+}
+
+fn module_name(path: &Path) -> String {
+    let own = if path.ends_with("__init__.py") {
+        path.parent().unwrap_or(path)
+    } else {
+        path
+    };
+    own.file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// Whether only root and this account may change it.
+fn is_safe(path: &Path, meta: &Metadata) -> bool {
+    let own = [0, nix::unistd::geteuid().as_raw()].contains(&meta.uid());
+    let safe = own && meta.mode() & 0o022 == 0;
+    if !safe {
+        log::warn!(
+            "{}: not used, because another user owns it or can write to it",
+            path.display()
+        );
+    }
+    safe
+}
+
+/// Whether only root and this account may change a package, which may import any file in it.
+fn is_safe_package(dir: &Path) -> bool {
+    let mut left = vec![dir.to_owned()];
+    let mut seen = 0;
+    while let Some(path) = left.pop() {
+        seen += 1;
+        let Ok(meta) = std::fs::symlink_metadata(&path) else {
+            continue;
+        };
+        if seen > MAX_FILES || !is_safe(&path, &meta) {
+            return false;
+        }
+        if meta.is_dir() {
+            let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
+            left.extend(entries.map(|entry| entry.path()));
+        }
+    }
+    true
+}
+
+fn head(path: &Path) -> String {
+    use std::io::Read;
+    let mut bytes = Vec::new();
+    if let Ok(file) = std::fs::File::open(path) {
+        // What cannot be read has no names; Python will tell why.
+        let _ = file.take(MAX_TEXT as u64).read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Whether a file is for `execution::custom` or `grains::external`: many Python modules begin with `#!` although nobody
+/// runs them.
+fn is_executable_module(kind: &str, text: &str) -> bool {
+    text.starts_with("#!")
+        && match kind {
+            "modules" => text.contains("'describe'") || text.contains("\"describe\""),
+            "grains" => text.contains("json"),
+            _ => false,
+        }
+}
+
+/// Whether a file that begins with `#!` is a Python module all the same.
+pub fn is_python_module(kind: &str, path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "py") && !is_executable_module(kind, &head(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn found(dir: &Path) -> Arc<PythonFiles> {
+        forget();
+        files(&halite_wire::map! {"extension_modules" => dir.to_str().unwrap()})
+    }
+
+    #[test]
+    fn names_are_told_from_the_text() {
+        let dir = tempfile::tempdir().unwrap();
+        let modules = dir.path().join("modules");
+        std::fs::create_dir_all(modules.join("packed")).unwrap();
+        std::fs::write(modules.join("packed/__init__.py"), "").unwrap();
+        std::fs::write(modules.join("plain.py"), "x = 'cmd'").unwrap();
+        let text = "__virtualname__ = 'cmd'\ndef __virtual__(): return __virtualname__";
+        std::fs::write(modules.join("other.py"), text).unwrap();
+        std::fs::write(modules.join("run.py"), "#!/usr/bin/python3\nif 'describe'").unwrap();
+        let files = found(dir.path());
+        for name in ["packed", "plain", "other", "cmd"] {
+            assert!(files.may_have("modules", name), "{name}");
+        }
+        assert!(!files.may_have("modules", "run") && !files.may_have("modules", "test"));
+        assert!(!files.may_have("states", "plain"));
+    }
+
+    #[test]
+    fn what_others_may_write_is_not_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let modules = dir.path().join("modules");
+        std::fs::create_dir_all(&modules).unwrap();
+        std::fs::write(modules.join("a.py"), "").unwrap();
+        std::fs::write(modules.join("b.py"), "").unwrap();
+        let mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        };
+        mode(&modules.join("a.py"), 0o666);
+        let files = found(dir.path());
+        assert!(!files.may_have("modules", "a") && files.may_have("modules", "b"));
+        std::fs::create_dir(modules.join("p")).unwrap();
+        std::fs::write(modules.join("p/__init__.py"), "").unwrap();
+        std::fs::write(modules.join("p/inner.py"), "").unwrap();
+        assert!(found(dir.path()).may_have("modules", "p"));
+        mode(&modules.join("p/inner.py"), 0o666);
+        assert!(!found(dir.path()).may_have("modules", "p"));
+        mode(&modules, 0o777);
+        assert!(found(dir.path()).files.is_empty());
+    }
+}

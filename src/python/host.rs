@@ -1,0 +1,209 @@
+//! One conversation with a running host: a request, and what it asks before it answers.
+
+use crate::frame;
+use crate::marshal::{self, MarshalError};
+use crate::process::Process;
+use halite_wire::{Map, Value};
+use std::fmt;
+use std::io;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+
+/// An exception that Python code has raised, or that is to be raised there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PythonError {
+    /// `CommandExecutionError` and the like, if it is one of the exceptions that have outcomes of their own.
+    pub kind: String,
+    /// The class, with its module unless that is Python's own.
+    pub class: String,
+    /// `str(exception)`.
+    pub text: String,
+    /// The lines of the traceback that are of users' code.
+    pub trace: String,
+}
+
+impl PythonError {
+    fn from_map(map: &Map) -> PythonError {
+        let text = |key: &str| map.str(key).unwrap_or_default().to_owned();
+        PythonError {
+            kind: text("kind"),
+            class: text("class"),
+            text: text("text"),
+            trace: text("trace"),
+        }
+    }
+
+    fn to_map(&self) -> Map {
+        halite_wire::map! {"class" => self.class.as_str(), "text" => self.text.as_str()}
+    }
+}
+
+/// Why a request has no answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HostError {
+    /// The code has raised an exception.
+    Raised(PythonError),
+    /// There is no host, or it has died, or it speaks nonsense: text with the remedy.
+    Broken(String),
+}
+
+impl fmt::Display for HostError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostError::Raised(e) => write!(f, "{}: {}", e.class, e.text),
+            HostError::Broken(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for HostError {}
+
+/// What Python code asks of us while it runs.
+pub trait Service {
+    /// Answers a question by name.
+    ///
+    /// # Errors
+    /// An exception to raise in Python.
+    fn ask(&mut self, what: &str, args: &[Value]) -> Result<Value, PythonError>;
+}
+
+/// A running host, used by one thread at a time; a thread whose question is being answered may ask anew.
+pub struct Host {
+    process: Mutex<Process>,
+    turn: Mutex<Option<(ThreadId, usize)>>,
+    free: Condvar,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The right to talk to the host.
+pub struct Turn<'a>(&'a Host);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut turn = lock(&self.0.turn);
+        *turn = match *turn {
+            Some((thread, depth)) if depth > 1 => Some((thread, depth - 1)),
+            _ => None,
+        };
+        self.0.free.notify_one();
+    }
+}
+
+impl Host {
+    /// A host that has just been started.
+    pub fn new(process: Process) -> Host {
+        Host {
+            process: Mutex::new(process),
+            turn: Mutex::new(None),
+            free: Condvar::new(),
+        }
+    }
+
+    /// Waits until no other thread talks to the host.
+    pub fn turn(&self) -> Turn<'_> {
+        let me = std::thread::current().id();
+        let mut turn = lock(&self.turn);
+        loop {
+            match *turn {
+                None => *turn = Some((me, 1)),
+                Some((thread, depth)) if thread == me => *turn = Some((me, depth + 1)),
+                Some(_) => {
+                    turn = self.free.wait(turn).unwrap_or_else(PoisonError::into_inner);
+                    continue;
+                }
+            }
+            return Turn(self);
+        }
+    }
+
+    /// Sends a request and answers questions until its own answer is there.
+    ///
+    /// # Errors
+    /// See [`HostError`].
+    pub fn request(
+        &self,
+        name: &str,
+        changes: Map,
+        args: Vec<Value>,
+        service: &mut dyn Service,
+    ) -> Result<Value, HostError> {
+        let _turn = self.turn();
+        self.send(&pair(name, Value::Array(vec![changes.into(), args.into()])))?;
+        loop {
+            let Value::Array(mut message) = self.receive()? else {
+                return Err(nonsense());
+            };
+            let kind = match message.first() {
+                Some(Value::Str(kind)) => kind.clone(),
+                _ => return Err(nonsense()),
+            };
+            match (kind.as_str(), message.len()) {
+                ("ok", 2) => return Ok(message.remove(1)),
+                ("err", 2) => {
+                    let map = message.remove(1).into_map().ok_or_else(nonsense)?;
+                    return Err(HostError::Raised(PythonError::from_map(&map)));
+                }
+                ("log", 4) => log_record(&message),
+                ("ask", 3) => {
+                    let what = message[1].as_str().unwrap_or_default().to_owned();
+                    let args = message[2].as_array().unwrap_or_default();
+                    let answer = match service.ask(&what, args) {
+                        Ok(value) => pair("ok", value),
+                        Err(e) => pair("err", e.to_map().into()),
+                    };
+                    self.send(&answer)?;
+                }
+                _ => return Err(nonsense()),
+            }
+        }
+    }
+
+    fn send(&self, message: &Value) -> Result<(), HostError> {
+        let mut body = Vec::new();
+        marshal::encode(message, &mut body);
+        let mut process = lock(&self.process);
+        frame::write(&process.stream, &body).map_err(|e| broken(&mut process, &e))
+    }
+
+    fn receive(&self) -> Result<Value, HostError> {
+        let mut process = lock(&self.process);
+        let body = frame::read(&process.stream).map_err(|e| broken(&mut process, &e))?;
+        marshal::decode(&body).map_err(|e: MarshalError| {
+            HostError::Broken(format!("the Python process sent something unreadable: {e}"))
+        })
+    }
+}
+
+fn pair(name: &str, value: Value) -> Value {
+    Value::Array(vec![name.into(), value])
+}
+
+fn nonsense() -> HostError {
+    HostError::Broken("the Python process sent something other than an answer".to_owned())
+}
+
+fn broken(process: &mut Process, e: &io::Error) -> HostError {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    HostError::Broken(match e.kind() {
+        BrokenPipe | ConnectionReset | UnexpectedEof => format!(
+            "the Python process has ended ({}) while the function ran",
+            process.ending()
+        ),
+        _ => format!("the Python process: {e}"),
+    })
+}
+
+fn log_record(message: &[Value]) {
+    let text = |at: usize| message[at].as_str().unwrap_or_default();
+    let level = match text(1) {
+        "error" => log::Level::Error,
+        "warn" => log::Level::Warn,
+        "info" => log::Level::Info,
+        "debug" => log::Level::Debug,
+        _ => log::Level::Trace,
+    };
+    log::log!(level, "{}: {}", text(2), text(3).trim_end());
+}

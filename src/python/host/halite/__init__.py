@@ -1,0 +1,1 @@
+"""The program that runs users' Python code for halite."""

@@ -1,0 +1,391 @@
+"""Loads users' modules with what Salt's loader promises them."""
+import os
+import sys
+import types
+
+from halite.functions import Functions
+from halite.values import collected, plain
+from halite.wire import Closed
+
+# As in Salt's log lines and tracebacks.
+PACKAGES = {
+    "modules": "module",
+    "states": "states",
+    "grains": "grains",
+    "utils": "utils",
+    "renderers": "render",
+}
+
+
+class Loader:
+    """All modules of a job, and what they share."""
+
+    def __init__(self, wire, has_salt):
+        self.wire = wire
+        # Whether `salt` is an installed Salt, not our part of it.
+        self.has_salt = has_salt
+        self.opts, self.grains, self.pillar, self.context = {}, {}, {}, {}
+        self.copies = []
+        self.kinds = {kind: Kind(self, kind) for kind in PACKAGES}
+        self.salt = Functions(self, "modules")
+        self.states = Functions(self, "states")
+        self.utils = Functions(self, "utils")
+        # What else the log is told by; see `logs`.
+        self.logs = None
+        # Its functions, once they have been asked for.
+        self.installed = None
+
+    def renew(self, changes):
+        """Takes over what has changed since the last request. Maps are changed in place: modules hold them."""
+        for name in ("opts", "grains", "pillar"):
+            if name in changes:
+                mine = getattr(self, name)
+                mine.clear()
+                mine.update(changes[name])
+        if changes:
+            self.opts["grains"], self.opts["pillar"] = self.grains, self.pillar
+            for opts, own in self.copies:
+                opts.clear()
+                opts.update(self.opts)
+                opts.update(own)
+            if self.installed is not None:
+                self.installed.renew()
+        if "files" in changes:
+            for kind, files in changes["files"].items():
+                self.kinds[kind].renew(files)
+            self.salt.forget()
+            self.states.forget()
+            self.utils.forget()
+
+    def function(self, kind, name):
+        """A function of users' files, or of an installed Salt."""
+        found = self.kinds[kind].find(name, True) or self.elsewhere(kind, name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def elsewhere(self, kind, name):
+        """A function of an installed Salt."""
+        if not self.has_salt:
+            return None
+        from halite import installed
+
+        if self.installed is None:
+            self.installed = installed.Installed(self)
+        code = self.installed.find(kind, name)
+        if code is None:
+            return None
+        module, _, short = name.partition(".")
+        return Function(module, short, code, None, installed.BY)
+
+    def spread(self, opts, own):
+        """Keeps a module's options up to date: no module sees what another one changes in its own."""
+        opts.update(self.opts)
+        opts.update(own)
+        self.copies.append((opts, own))
+        return opts
+
+    # Requests of halite, by name.
+
+    def do_find(self, kind, name, thorough):
+        """What a function is, or nothing; with `thorough` all files are loaded, and an installed Salt is asked, before
+        there is none."""
+        found = self.kinds[kind].find(name, thorough) or (thorough and self.elsewhere(kind, name))
+        return found and describe(found) or None
+
+    def do_list(self, kind):
+        """All functions of a kind, and why some modules have none."""
+        functions = self.kinds[kind].all()
+        return {name: describe(function) for name, function in functions.items()}
+
+    def do_reason(self, kind, module):
+        """Why a module has no functions, if it is there."""
+        return self.kinds[kind].reasons.get(module)
+
+    def do_call(self, name, args, kwargs):
+        """An execution function: its value and the return code that it has set."""
+        function = self.function("modules", name)
+        before = self.context.pop("retcode", 0)
+        try:
+            value = function.code(*args, **kwargs)
+            if isinstance(value, types.GeneratorType):
+                value = collected(value)
+            return [value, self.context.get("retcode", 0)]
+        finally:
+            self.context["retcode"] = before or self.context.get("retcode", 0)
+
+    def do_state(self, name, low, extra, test):
+        """A state function, with the arguments of its declaration."""
+        from halite import states
+
+        return states.call(self, name, low, extra, test)
+
+    def do_names(self, kind):
+        """The names of all functions of an installed Salt."""
+        if not self.has_salt:
+            return []
+        self.elsewhere(kind, "")
+        return sorted(self.installed.of(kind))
+
+    def do_plain(self, name, *args):
+        """A function of a state module for its engine (`mod_init`, `mod_aggregate`)."""
+        return plain(self.function("states", name).code(*args))
+
+    def do_render(self, *args):
+        """A renderer's result."""
+        from halite import renderers
+
+        return renderers.render(self, *args)
+
+    def do_template(self, *args):
+        """The text of a template."""
+        from halite import renderers
+
+        return renderers.template(self, *args)
+
+    def do_grains(self):
+        """The grains of all modules of grains."""
+        from halite import grains
+
+        return grains.collect(self)
+
+
+class Function:
+    """A public function of a module."""
+
+    __slots__ = ("module", "name", "code", "path", "by", "stem")
+
+    def __init__(self, module, name, code, path, by=None, stem=None):
+        self.module, self.name, self.code, self.path, self.by, self.stem = module, name, code, path, by, stem
+
+
+class Kind:
+    """The modules of one kind."""
+
+    def __init__(self, loader, kind):
+        self.loader = loader
+        self.kind = kind
+        self.files = {}
+        self.texts = {}
+        self.forget()
+
+    def forget(self):
+        self.loaded = set()
+        # Those whose `__virtual__` is running.
+        self.asked = set()
+        self.functions = {}
+        self.modules = {}
+        self.reasons = {}
+
+    def renew(self, files):
+        """`files`: name to path and a stamp. Modules are loaded anew if anything has changed."""
+        if files != self.files:
+            self.files = files
+            self.texts = {}
+            self.forget()
+            # A module may import another one beside it.
+            for path, _ in files.values():
+                beside = os.path.dirname(path)
+                if os.path.basename(path) == "__init__.py":
+                    beside = os.path.dirname(beside)
+                if beside not in sys.path:
+                    sys.path.append(beside)
+
+    def find(self, name, thorough=False):
+        function = self.functions.get(name)
+        if function is not None or not self.files:
+            return function
+        module = name.partition(".")[0]
+        for stem in self.candidates(module):
+            self.load(stem)
+        if thorough and name not in self.functions:
+            self.all()
+        return self.functions.get(name)
+
+    def own(self, name):
+        """A function of the file of that very name."""
+        module = name.partition(".")[0]
+        if module not in self.files:
+            return None
+        self.load(module)
+        function = self.functions.get(name)
+        return function if function is not None and function.stem == module else None
+
+    def candidates(self, module):
+        """Files that may be a module of that name: called so, or able to rename themselves."""
+        if module in self.files and module not in self.loaded:
+            yield module
+        for stem in self.files:
+            if stem != module and stem not in self.loaded:
+                text = self.text(stem)
+                if "__virtual" in text and ("'%s'" % module in text or '"%s"' % module in text):
+                    yield stem
+
+    def text(self, stem):
+        if stem not in self.texts:
+            try:
+                with open(self.files[stem][0], encoding="utf-8", errors="replace") as file:
+                    self.texts[stem] = file.read()
+            except OSError:
+                self.texts[stem] = ""
+        return self.texts[stem]
+
+    def all(self):
+        for stem in self.files:
+            self.load(stem)
+        return self.functions
+
+    def load(self, stem):
+        """Loads a file once. One that cannot be loaded has no functions; the log says why."""
+        if stem in self.loaded:
+            return
+        self.loaded.add(stem)
+        path = self.files[stem][0]
+        try:
+            module = self.run(stem, path)
+            name = self.virtual(stem, module) if self.init(stem, module) else None
+            if name is None:
+                return
+        except Closed:
+            raise
+        except BaseException as error:
+            # SystemExit as well: other modules do not end with this one.
+            from halite import errors
+
+            self.reasons.setdefault(stem, self.why(error, stem))
+            level = "debug" if isinstance(error, ImportError) else "error"
+            self.loader.wire.tell(
+                "log", level, "halite", "%s cannot be loaded: %s: %s\n%s" % (path, type(error).__name__, errors.text_of(error), errors.trace(error))
+            )
+            return
+        self.modules[name] = module
+        for public, code in exported(module):
+            self.functions.setdefault("%s.%s" % (name, public), Function(name, public, code, path, stem=stem))
+        for alias in getattr(module, "__virtual_aliases__", ()):
+            for public, code in exported(module):
+                self.functions.setdefault("%s.%s" % (alias, public), Function(alias, public, code, path, stem=stem))
+
+    def why(self, error, stem):
+        """The reason for a module that cannot be loaded, in Salt's words."""
+        from halite import errors
+
+        text = errors.text_of(error)
+        if stem in self.asked:
+            name = "salt.loaded.ext.%s.%s" % (PACKAGES[self.kind], stem)
+            text = "Exception raised when processing __virtual__ function for %s. Module will not be loaded: %s" % (name, text)
+        return text
+
+    def init(self, stem, module):
+        """Calls `__init__`; whether the module can be used."""
+        init = module.__dict__.get("__init__")
+        if not isinstance(init, types.FunctionType):
+            return True
+        try:
+            init(module.__dict__["__opts__"])
+            return True
+        except Exception as error:
+            from halite import errors
+
+            self.reasons[stem] = "__init__ failed"
+            self.loader.wire.tell("log", "error", "halite", "%s: __init__: %s\n%s" % (stem, errors.text_of(error), errors.trace(error)))
+            return False
+
+    def run(self, stem, path):
+        import importlib.util
+
+        name = "salt.loaded.ext.%s.%s" % (PACKAGES[self.kind], stem)
+        below = [os.path.dirname(path)] if os.path.basename(path) == "__init__.py" else None
+        spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=below)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        defaults = self.give(module)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            sys.modules.pop(name, None)
+            raise
+        own = module.__dict__.get("__opts__")
+        if isinstance(own, dict) and own is not defaults["__opts__"]:
+            # The module's own options, over those of the configuration.
+            self.loader.spread(defaults["__opts__"], own)
+        # Some modules define these for tools that check their code.
+        module.__dict__.update(defaults)
+        if "logging" in sys.modules and self.loader.logs is None:
+            from halite import logs
+
+            self.loader.logs = logs.install(self.loader.wire)
+        return module
+
+    def give(self, module):
+        """What every module of the kind finds as globals."""
+        loader = self.loader
+        shared = {
+            "__opts__": loader.spread({}, {}),
+            "__grains__": loader.grains,
+            "__pillar__": loader.pillar,
+            "__context__": loader.context,
+            "__salt__": loader.salt,
+            "__utils__": loader.utils,
+            "__proxy__": {},
+        }
+        if self.kind in ("states", "renderers"):
+            shared["__states__"] = loader.states
+        if self.kind == "states":
+            shared["__reqs__"] = {}
+        module.__dict__.update(shared)
+        return shared
+
+    def virtual(self, stem, module):
+        """The name of a loaded module; nothing if it does not want to be one here."""
+        ask = module.__dict__.get("__virtual__")
+        if not isinstance(ask, types.FunctionType):
+            return stem
+        self.asked.add(stem)
+        said = ask()
+        self.asked.discard(stem)
+        reason = None
+        if isinstance(said, tuple):
+            said, reason = said[0], (said[1] if len(said) > 1 else None)
+        if not said:
+            self.reasons[stem] = plain(reason) or ""
+            named = module.__dict__.get("__virtualname__")
+            if isinstance(named, str):
+                self.reasons.setdefault(named, plain(reason) or "")
+            return None
+        named = module.__dict__.get("__virtualname__")
+        if isinstance(named, str):
+            return named
+        return said if isinstance(said, str) else stem
+
+
+def exported(module):
+    """Public functions by their public names."""
+    space = module.__dict__
+    aliases = space.get("__func_alias__") or {}
+    for name in space.get("__load__") or space.get("__all__") or list(space):
+        code = space.get(name)
+        if name.startswith("_") or not isinstance(code, types.FunctionType):
+            continue
+        # Not what it imports, nor what says that it lacks something (`salt.utils.decorators.depends`).
+        if code.__module__ == module.__name__ and not getattr(code, "halite_missing", bool)():
+            yield aliases.get(name, name), code
+
+
+def describe(function):
+    """A function as halite's own tables describe one."""
+    from halite.signature import signature
+
+    args, defaults, varargs, keywords = signature(function.code)
+    outputters = getattr(sys.modules.get(getattr(function.code, "__module__", "")), "__outputter__", {})
+    return {
+        "name": "%s.%s" % (function.module, function.name),
+        "args": args,
+        "defaults": [plain(one) for one in defaults],
+        "varargs": varargs,
+        "keywords": keywords,
+        "doc": getattr(function.code, "__doc__", None) or "",
+        "module_doc": getattr(sys.modules.get(getattr(function.code, "__module__", "")), "__doc__", None),
+        "out": outputters.get(function.name),
+        "path": function.path,
+        "by": function.by,
+    }

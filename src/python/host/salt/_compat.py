@@ -1,0 +1,3 @@
+"""Older names of Python's own modules."""
+import ipaddress  # noqa: F401
+from xml.etree import ElementTree  # noqa: F401

@@ -1,0 +1,3 @@
+"""Constants."""
+
+DEFAULT_TARGET_DELIM = ":"

@@ -1,0 +1,1 @@
+"""What Salt's package had of other people's: see `six`."""

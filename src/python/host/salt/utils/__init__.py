@@ -1,0 +1,1 @@
+"""Helpers by the names that Salt's modules import."""

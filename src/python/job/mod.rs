@@ -1,0 +1,209 @@
+//! The host of a job: started when it is first needed, told what has changed, gone with the job.
+
+use crate::host::{Host, HostError, PythonError, Service};
+use crate::process::Process;
+use crate::sources;
+use halite_wire::{Map, Value};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A file with users' code.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PythonFile {
+    /// `modules`, `states`, ...
+    pub kind: &'static str,
+    /// The module's name.
+    pub name: String,
+    /// Its path.
+    pub path: String,
+    /// Changes with its content.
+    pub stamp: String,
+}
+
+/// What the code sees: told to the host only where it differs from what it was told last.
+#[derive(Clone, Debug, Default)]
+pub struct Scene {
+    /// The interpreter.
+    pub python: String,
+    /// Whether it has an installed Salt whose functions are used as well.
+    pub has_salt: bool,
+    /// `__opts__`.
+    pub opts: Arc<Map>,
+    /// `__grains__`.
+    pub grains: Arc<Map>,
+    /// `__pillar__`.
+    pub pillar: Arc<Map>,
+    /// The files to load modules from.
+    pub files: Arc<Vec<PythonFile>>,
+}
+
+/// Names of functions that are kept for the job's return.
+const MAX_NOTED: usize = 1000;
+
+#[derive(Default)]
+struct State {
+    host: Option<Arc<Host>>,
+    told: Option<Scene>,
+}
+
+/// The Python host of one job, shared by all its clones. Nothing runs before the first request; the process ends when
+/// the last clone is dropped.
+#[derive(Clone, Default)]
+pub struct JobHost {
+    state: Arc<Mutex<State>>,
+    noted: Arc<Mutex<BTreeSet<String>>>,
+}
+
+impl fmt::Debug for JobHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JobHost")
+    }
+}
+
+impl JobHost {
+    /// A host of its own for a part of the job that runs beside the rest.
+    pub fn beside(&self) -> JobHost {
+        JobHost {
+            state: Arc::default(),
+            noted: self.noted.clone(),
+        }
+    }
+
+    /// Notes that a function runs in Python.
+    pub fn note(&self, function: &str) {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.len() < MAX_NOTED && !noted.contains(function) {
+            noted.insert(function.to_owned());
+        }
+    }
+
+    /// The functions that ran in Python, sorted.
+    pub fn noted(&self) -> Vec<String> {
+        let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.iter().cloned().collect()
+    }
+
+    /// Makes a request of the host, which is started if need be.
+    ///
+    /// # Errors
+    /// See [`HostError`]. After [`HostError::Broken`] the next request starts a new host.
+    pub fn request(
+        &self,
+        scene: &Scene,
+        name: &str,
+        args: Vec<Value>,
+        service: &mut dyn Service,
+    ) -> Result<Value, HostError> {
+        let host = self.host(scene)?;
+        // Before what has changed is looked at: other threads may talk to it meanwhile.
+        let turn = host.turn();
+        let changes = self.changes(scene);
+        let answer = host.request(name, changes, args, &mut Common(service));
+        drop(turn);
+        if matches!(answer, Err(HostError::Broken(_))) {
+            let mut state = self.lock();
+            if state.host.as_ref().is_some_and(|h| Arc::ptr_eq(h, &host)) {
+                *state = State::default();
+            }
+        }
+        answer
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn host(&self, scene: &Scene) -> Result<Arc<Host>, HostError> {
+        let mut state = self.lock();
+        if let Some(host) = &state.host {
+            return Ok(host.clone());
+        }
+        let process = Process::start(&scene.python, &sources::all(scene.has_salt))
+            .map_err(HostError::Broken)?;
+        let host = Arc::new(Host::new(process));
+        state.host = Some(host.clone());
+        state.told = None;
+        Ok(host)
+    }
+
+    fn changes(&self, scene: &Scene) -> Map {
+        let mut state = self.lock();
+        let mut changes = Map::new();
+        let told = state.told.as_ref();
+        for (name, new, old) in [
+            ("opts", &scene.opts, told.map(|t| &t.opts)),
+            ("grains", &scene.grains, told.map(|t| &t.grains)),
+            ("pillar", &scene.pillar, told.map(|t| &t.pillar)),
+        ] {
+            if old.is_none_or(|old| !Arc::ptr_eq(old, new)) {
+                changes.set(name, Map::clone(new));
+            }
+        }
+        if told.is_none_or(|t| t.files != scene.files) {
+            changes.set("files", by_kind(&scene.files));
+        }
+        state.told = Some(scene.clone());
+        changes
+    }
+}
+
+fn by_kind(files: &[PythonFile]) -> Map {
+    let mut all = Map::new();
+    for kind in ["modules", "states", "grains", "utils", "renderers"] {
+        let mut own = Map::new();
+        for file in files.iter().filter(|file| file.kind == kind) {
+            if !own.contains(&file.name) {
+                own.set(
+                    file.name.as_str(),
+                    vec![file.path.clone(), file.stamp.clone()],
+                );
+            }
+        }
+        all.set(kind, own);
+    }
+    all
+}
+
+/// Questions that need no minion.
+struct Common<'a>(&'a mut dyn Service);
+
+impl Service for Common<'_> {
+    fn ask(&mut self, what: &str, args: &[Value]) -> Result<Value, PythonError> {
+        let flag = |at: usize| args.get(at).is_some_and(Value::truthy);
+        match what {
+            "log_level" => Ok(log_level().into()),
+            "yaml_load" => {
+                let text = args.first().and_then(Value::as_str).unwrap_or_default();
+                halite_wire::yaml::parse(text).map_err(|e| PythonError {
+                    class: "ValueError".to_owned(),
+                    text: e.to_string(),
+                    ..PythonError::default()
+                })
+            }
+            "yaml_dump" => {
+                let value = args.first().unwrap_or(&Value::Nil);
+                let flow = args.get(1).filter(|f| **f != Value::Nil).map(Value::truthy);
+                let indent = args.get(3).and_then(Value::as_int).unwrap_or(0);
+                let text = halite_wire::yaml::emit_with(value, flag(2), indent, flow);
+                Ok(text.into())
+            }
+            _ => self.0.ask(what, args),
+        }
+    }
+}
+
+/// The level of our log as a number of Python's.
+fn log_level() -> i64 {
+    match log::max_level() {
+        log::LevelFilter::Off => 100,
+        log::LevelFilter::Error => 40,
+        log::LevelFilter::Warn => 30,
+        log::LevelFilter::Info => 20,
+        log::LevelFilter::Debug => 10,
+        log::LevelFilter::Trace => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests;

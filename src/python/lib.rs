@@ -1,0 +1,15 @@
+//! Runs users' Python code in a process of its own.
+//!
+//! halite has no Python inside. A [`JobHost`] starts `python3` with a small program of ours (`host/`) at the first
+//! request, and ends it when the last clone is dropped. Both sides speak frames ([`frame`]) of Python's `marshal` format
+//! ([`marshal`]) over a socket pair; calls go both ways and nest. Only this side decodes data it does not trust.
+
+pub mod frame;
+mod host;
+mod job;
+pub mod marshal;
+mod process;
+mod sources;
+
+pub use host::{HostError, PythonError, Service};
+pub use job::{JobHost, PythonFile, Scene};

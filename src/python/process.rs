@@ -1,0 +1,144 @@
+//! The process: `python3` with our program, the other end of a socket pair as its standard input.
+
+use crate::{frame, marshal, sources};
+use halite_sys::process::leave_family;
+use halite_wire::Map;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use std::io::{self, BufRead, BufReader, PipeWriter, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Bytes of a line that goes to the log.
+const MAX_LINE: u64 = 8192;
+/// How long an interpreter may take until it runs our program.
+const START: Duration = Duration::from_secs(60);
+/// How long the last words of a host are waited for once it has ended.
+const WORDS: Duration = Duration::from_secs(1);
+
+/// A running host. Dropping it kills the process and what it has started in its group.
+pub struct Process {
+    child: Child,
+    /// The connection.
+    pub stream: UnixStream,
+    /// The kernel kills the host when this end is closed, whatever becomes of us.
+    _life: PipeWriter,
+    /// Ends with what the host prints.
+    printed: Receiver<()>,
+    /// The last line of it.
+    last: Arc<Mutex<String>>,
+}
+
+impl Process {
+    /// Starts a host that runs `sources`.
+    ///
+    /// # Errors
+    /// The interpreter cannot be started, or does not run our program: text for an operator.
+    pub fn start(python: &str, sources: &Map) -> Result<Process, String> {
+        let mut process = Process::spawn(python).map_err(|e| {
+            format!("{python} cannot be started ({e}); the option `python` names the interpreter")
+        })?;
+        process.greet(sources).map_err(|e| {
+            use io::ErrorKind::{TimedOut, WouldBlock};
+            match e.kind() {
+                TimedOut | WouldBlock => format!(
+                    "{python} did not run within {} seconds; the option `python` names the interpreter",
+                    START.as_secs()
+                ),
+                _ => format!("{python} does not run ({})", process.ending()),
+            }
+        })?;
+        Ok(process)
+    }
+
+    fn spawn(python: &str) -> io::Result<Process> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let (reader, writer) = io::pipe()?;
+        let (life, held) = io::pipe()?;
+        let mut command = Command::new(python);
+        leave_family(&mut command)
+            // Isolated from PYTHON* variables, the user's packages and the working directory; leaves no files of
+            // compiled code behind.
+            .args(["-IBu", "-c", sources::BOOTSTRAP])
+            .process_group(0)
+            // The program moves both away at once: what a function reads as standard input is empty.
+            .stdin(OwnedFd::from(theirs))
+            .stdout(life)
+            .stderr(writer);
+        let child = command.spawn()?;
+        // Our copies of its ends.
+        drop(command);
+        let last = Arc::<Mutex<String>>::default();
+        let line = last.clone();
+        let (end, printed) = channel();
+        std::thread::spawn(move || log_lines(reader, &line, end));
+        Ok(Process {
+            child,
+            stream: ours,
+            _life: held,
+            printed,
+            last,
+        })
+    }
+
+    /// Sends the program and waits until it runs.
+    fn greet(&self, sources: &Map) -> io::Result<()> {
+        let mut body = Vec::new();
+        marshal::encode_map(sources, &mut body);
+        self.stream.set_read_timeout(Some(START))?;
+        self.stream.set_write_timeout(Some(START))?;
+        frame::write(&self.stream, &body)?;
+        frame::read(&self.stream)?;
+        self.stream.set_read_timeout(None)?;
+        self.stream.set_write_timeout(None)
+    }
+
+    /// How the process ended, once it has closed the connection, and its last words.
+    pub fn ending(&mut self) -> String {
+        let end = match self.child.wait() {
+            Ok(status) => status.to_string(),
+            Err(e) => e.to_string(),
+        };
+        // Children of functions may hold the pipe open; their words are not waited for.
+        let _ = self.printed.recv_timeout(WORDS);
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match last.as_str() {
+            "" => end,
+            words => format!("{end}: {words}"),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // The group may be gone already; its number is ours until we have waited for its leader.
+        if let Ok(pid) = i32::try_from(self.child.id())
+            && self.child.try_wait().is_ok_and(|status| status.is_none())
+        {
+            let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// What functions print goes to the log, in lines of limited length.
+fn log_lines(from: impl Read, last: &Mutex<String>, _end: Sender<()>) {
+    let mut from = BufReader::new(from);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match from.by_ref().take(MAX_LINE).read_until(b'\n', &mut line) {
+            Ok(1..) => {
+                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+                log::info!("Python: {text}");
+                *last.lock().unwrap_or_else(PoisonError::into_inner) = text;
+            }
+            Ok(0) | Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,4 @@
+corpus:
+  name: halite
+  port: 8080
+  host: pillar.example

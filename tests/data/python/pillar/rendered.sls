@@ -1,0 +1,2 @@
+#!swap OLD new|yaml
+corpus_swapped: OLD value

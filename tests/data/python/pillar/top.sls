@@ -1,0 +1,5 @@
+base:
+  '*':
+    - corpus
+    - python
+    - rendered

@@ -1,0 +1,5 @@
+"""An underscore first."""
+
+
+def run():
+    return "hidden"

@@ -1,0 +1,9 @@
+"""`__init__` fails."""
+
+
+def __init__(opts):
+    raise RuntimeError("init failed")
+
+
+def run():
+    return "run without init"

@@ -1,0 +1,6 @@
+"""Fails while it is loaded."""
+raise ValueError("raised at the top")
+
+
+def run():
+    return "never"

@@ -1,0 +1,5 @@
+"""Python 2's syntax."""
+
+
+def run():
+    print "from another time"

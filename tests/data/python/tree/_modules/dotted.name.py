@@ -1,0 +1,5 @@
+"""A dot in the name."""
+
+
+def run():
+    return "dotted"

@@ -1,0 +1,5 @@
+"""In a directory without `__init__.py`."""
+
+
+def run():
+    return "loose"

@@ -1,0 +1,5 @@
+"""A part."""
+
+
+def twice(value):
+    return value * 2

@@ -1,0 +1,2 @@
+"""The middle."""
+LEVEL = "deep"

@@ -1,0 +1,9 @@
+"""Names with capitals."""
+
+
+def getName():
+    return "getName"
+
+
+def UPPER():
+    return "UPPER"

@@ -1,0 +1,9 @@
+"""`__virtual__` says no, without a reason."""
+
+
+def __virtual__():
+    return False
+
+
+def run():
+    return "never"

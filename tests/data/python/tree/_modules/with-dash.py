@@ -1,0 +1,5 @@
+"""A file name that is no name in Python."""
+
+
+def run():
+    return "dashed"

@@ -1,0 +1,5 @@
+"""Returns a list."""
+
+
+def render(data, saltenv="base", sls="", **kwargs):
+    return ["not", "a", "dict"]

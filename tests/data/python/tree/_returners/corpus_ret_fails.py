@@ -1,0 +1,5 @@
+"""Fails."""
+
+
+def returner(ret):
+    raise RuntimeError("cannot return")

@@ -1,0 +1,5 @@
+"""A part of it."""
+
+
+def comment(name):
+    return "from a part: " + name

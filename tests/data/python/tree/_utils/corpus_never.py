@@ -1,0 +1,9 @@
+"""Not here."""
+
+
+def __virtual__():
+    return False
+
+
+def run():
+    return "never"

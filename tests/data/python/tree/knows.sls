@@ -1,0 +1,1 @@
+#!knows some words

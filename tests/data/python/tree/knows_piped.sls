@@ -1,0 +1,2 @@
+#!jinja|knows
+text {{ grains.kernel }}

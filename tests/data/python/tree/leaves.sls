@@ -1,0 +1,4 @@
+leave case:
+  st_raise.leave: []
+after it:
+  st_plain.present: []

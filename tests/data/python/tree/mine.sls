@@ -1,0 +1,4 @@
+#!mine
+# a line of its own
+one = first
+two = second

@@ -1,0 +1,4 @@
+#!jinja|yaml|mine
+of yaml:
+  test.nop:
+    - name: {{ grains.kernel }}

@@ -1,0 +1,3 @@
+never:
+  st_test.module_sees:
+    - test: false

@@ -1,0 +1,6 @@
+before:
+  st_plain.present:
+    - prereq:
+      - st_test: changes
+changes:
+  st_test.present: []

@@ -1,0 +1,18 @@
+value case:
+  st_raise.value: []
+command case:
+  st_raise.command: []
+invocation case:
+  st_raise.invocation: []
+not_found case:
+  st_raise.not_found: []
+key case:
+  st_raise.key: []
+wrong_type case:
+  st_raise.wrong_type: []
+of_module case:
+  st_raise.of_module: []
+of_absent_module case:
+  st_raise.of_absent_module: []
+caught case:
+  st_raise.caught: []

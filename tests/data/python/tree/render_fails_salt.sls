@@ -1,0 +1,1 @@
+#!fails salt

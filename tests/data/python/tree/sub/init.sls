@@ -1,0 +1,4 @@
+include:
+  - .inner
+sub init:
+  st_dunders.where: []

@@ -1,0 +1,2 @@
+sub inner:
+  st_dunders.where: []

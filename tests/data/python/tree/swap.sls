@@ -1,0 +1,4 @@
+#!swap AA test BB nop|yaml
+swapped:
+  AA.BB:
+    - name: words

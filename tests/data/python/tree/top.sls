@@ -1,0 +1,7 @@
+base:
+  'python':
+    - match: corpus
+    - plain
+  'other':
+    - match: corpus
+    - fails

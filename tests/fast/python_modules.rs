@@ -1,0 +1,311 @@
+//! Users' Python modules, states, grains and renderers in the host process of a job (docs/python.md).
+//!
+//! The outcomes of a corpus of 134 files are compared with stock's in `tests/stock/python.rs`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use testing::wait_until;
+
+struct Tree(tempfile::TempDir);
+
+impl Tree {
+    fn new(options: &str) -> Tree {
+        let tree = Tree(tempfile::tempdir().unwrap());
+        let root = tree.dir().display();
+        let text = format!(
+            "id: m1\nfile_client: local\nroot_dir: {root}\nextension_modules: {root}/ext\nfile_roots: {{base: [{root}/srv]}}\n\
+             pillar_roots: {{base: [{root}/pillar]}}\n{options}\n"
+        );
+        tree.write("minion", &text);
+        tree
+    }
+
+    fn dir(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.dir().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_halite-call"));
+        command
+            .arg("-c")
+            .arg(self.dir())
+            .args(["--local", "--out=json", "--retcode-passthrough"])
+            .args(args);
+        command
+    }
+
+    fn output(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// What a function returns.
+    fn call(&self, args: &[&str]) -> serde_json::Value {
+        let out = self.output(args);
+        let text = String::from_utf8_lossy(&out.stdout);
+        let shown = format!("{args:?}: {text}{}", String::from_utf8_lossy(&out.stderr));
+        let value: serde_json::Value =
+            serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {shown}"));
+        value["local"].clone()
+    }
+
+    /// What a call says on standard error.
+    fn words(&self, args: &[&str]) -> String {
+        String::from_utf8(self.output(args).stderr).unwrap()
+    }
+}
+
+#[test]
+fn functions_states_grains_and_renderers_work_together() {
+    let tree = Tree::new("");
+    tree.write(
+        "ext/modules/shop.py",
+        "\
+\"\"\"A shop's functions.\"\"\"
+__virtualname__ = 'corner'
+def __virtual__():
+    return __virtualname__
+def price(item, count=1):
+    '''What it costs.'''
+    return [item, count, __grains__['street'], __salt__['test.echo'](text=item)]
+",
+    );
+    tree.write(
+        "ext/grains/place.py",
+        "def place():\n    return {'street': 'High Street'}\n",
+    );
+    tree.write(
+        "ext/utils/words.py",
+        "def loud(text):\n    return text.upper()\n",
+    );
+    tree.write(
+        "ext/states/stall.py",
+        "\
+import os
+def built(name, colour='red'):
+    if __opts__['test']:
+        return {'name': name, 'result': None, 'changes': {}, 'comment': 'would be built'}
+    return {'name': name, 'result': True, 'changes': {'colour': colour},
+            'comment': __utils__['words.loud'](__salt__['corner.price'](name)[0])}
+def mod_watch(name, **kwargs):
+    return {'name': name, 'result': True, 'changes': {'watched': kwargs['sfun']}, 'comment': ''}
+def there(name):
+    return {'name': name, 'result': True, 'changes': {}, 'comment': ''}
+def pid(name):
+    return {'name': name, 'result': True, 'changes': {}, 'comment': str(os.getpid())}
+",
+    );
+    tree.write("ext/renderers/shout.py", "def render(data, saltenv='base', sls='', **kwargs):\n    return data.read().replace('QUIET', 'LOUD')\n");
+    tree.write("srv/fair.sls", "#!shout|jinja|yaml\na:\n  stall.built:\n    - colour: QUIET {{ salt['corner.price']('x')[1] }}\nb:\n  stall.there:\n    - watch:\n      - stall: a\np1:\n  stall.pid: []\np2:\n  stall.pid: []\n");
+    tree.write("srv/code.sls", "#!py\ndef run():\n    return {'c': {'test.nop': [{'name': __salt__['corner.price']('y')[0]}]}}\n");
+    assert_eq!(
+        tree.call(&["corner.price", "apple", "count=3"]),
+        serde_json::json!(["apple", 3, "High Street", "apple"])
+    );
+    assert_eq!(
+        tree.call(&["sys.doc", "corner.price"])["corner.price"],
+        "What it costs."
+    );
+    let ret = tree.call(&["state.apply", "fair"]);
+    assert_eq!(ret["stall_|-a_|-a_|-built"]["changes"]["colour"], "LOUD 1");
+    assert_eq!(ret["stall_|-a_|-a_|-built"]["comment"], "A");
+    assert_eq!(
+        ret["stall_|-b_|-b_|-there"]["changes"]["watched"], "there",
+        "{ret}"
+    );
+    // One process for all states of a run.
+    let pid = |id: &str| ret[format!("stall_|-{id}_|-{id}_|-pid")]["comment"].clone();
+    assert_eq!(pid("p1"), pid("p2"));
+    let tested = tree.call(&["state.apply", "fair", "test=True"]);
+    assert_eq!(tested["stall_|-a_|-a_|-built"]["comment"], "would be built");
+    let ret = tree.call(&["state.apply", "code"]);
+    assert_eq!(ret["test_|-c_|-y_|-nop"]["result"], true, "{ret}");
+}
+
+/// A minion whose jobs use no Python starts none, whatever files there are.
+#[test]
+fn python_is_started_only_where_it_is_needed() {
+    let tree = Tree::new("python: /nonexistent/python3");
+    tree.write("ext/modules/own.py", "def f():\n    return 1\n");
+    tree.write("ext/states/mine.py", "def f(name):\n    pass\n");
+    tree.write("srv/plain.sls", "a:\n  test.nop: []\n");
+    assert_eq!(tree.call(&["test.ping"]), true);
+    assert_eq!(
+        tree.call(&["state.apply", "plain"])["test_|-a_|-a_|-nop"]["result"],
+        true
+    );
+    let words = tree.words(&["nosuch.function"]);
+    assert!(
+        words.contains("'nosuch.function' is not available."),
+        "{words}"
+    );
+    // It says so where it is needed.
+    let words = tree.words(&["own.f"]);
+    assert!(
+        words.contains("/nonexistent/python3 cannot be started")
+            && words.contains("option `python`"),
+        "{words}"
+    );
+}
+
+#[test]
+fn an_interpreter_that_is_none_is_told() {
+    let tree = Tree::new("python: /bin/false");
+    tree.write("ext/modules/own.py", "def f():\n    return 1\n");
+    let words = tree.words(&["own.f"]);
+    assert!(
+        words.contains("/bin/false does not run (exit status: 1)"),
+        "{words}"
+    );
+    // The last words of one that is too old, or that lacks something.
+    let old = tree.write(
+        "old",
+        "#!/bin/sh\necho first >&2\necho 'Python 3.8 or later is needed' >&2\nexit 1\n",
+    );
+    std::fs::set_permissions(&old, PermissionsExt::from_mode(0o755)).unwrap();
+    tree.write("minion", &format!("id: m1\nfile_client: local\nroot_dir: {0}\nextension_modules: {0}/ext\npython: {0}/old\n", tree.dir().display()));
+    let words = tree.words(&["own.f"]);
+    assert!(
+        words.contains("exit status: 1: Python 3.8 or later is needed"),
+        "{words}"
+    );
+}
+
+#[test]
+fn what_others_may_change_is_not_run() {
+    let tree = Tree::new("");
+    let file = tree.write("ext/modules/open.py", "def f():\n    return 1\n");
+    assert_eq!(tree.call(&["open.f"]), 1);
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o666)).unwrap();
+    let words = tree.words(&["open.f"]);
+    assert!(words.contains("'open.f' is not available."), "{words}");
+    assert!(
+        words.contains("open.py: not used, because another user owns it or can write to it"),
+        "{words}"
+    );
+}
+
+/// A host that dies is one failed function; the next one gets another host.
+#[test]
+fn a_host_that_dies_is_one_failed_state() {
+    let tree = Tree::new("");
+    tree.write(
+        "ext/states/risky.py",
+        "\
+import os, signal
+def dies(name):
+    os.kill(os.getpid(), signal.SIGKILL)
+def lives(name):
+    return {'name': name, 'result': True, 'changes': {}, 'comment': 'alive'}
+",
+    );
+    tree.write(
+        "srv/both.sls",
+        "a:\n  risky.dies: []\nb:\n  risky.lives: []\n",
+    );
+    let ret = tree.call(&["state.apply", "both"]);
+    let died = ret["risky_|-a_|-a_|-dies"].clone();
+    assert_eq!(died["result"], false);
+    assert!(
+        died["comment"]
+            .as_str()
+            .unwrap()
+            .contains("the Python process has ended (signal: 9"),
+        "{died}"
+    );
+    assert_eq!(ret["risky_|-b_|-b_|-lives"]["comment"], "alive");
+}
+
+/// Whether a process is there and has not ended, reaped or not.
+fn is_running(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+/// When a job is killed its host is, even in code that never lets another thread run, and what it has started.
+#[test]
+fn a_host_ends_with_its_job() {
+    let tree = Tree::new("");
+    tree.write(
+        "ext/modules/busy.py",
+        "\
+import os, subprocess, sys
+def spin():
+    child = subprocess.Popen(['sleep', '1000'])
+    with open(os.path.join(os.path.dirname(__file__), 'pids'), 'w') as file:
+        file.write('%d %d\\n' % (os.getpid(), child.pid))
+    sum(range(10 ** 14))
+",
+    );
+    let mut job = tree
+        .command(&["busy.spin"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let note = tree.dir().join("ext/modules/pids");
+    let pids = || {
+        std::fs::read_to_string(&note)
+            .ok()
+            .filter(|text| text.ends_with('\n'))
+    };
+    wait_until("the function runs", || pids().is_some());
+    let pids: Vec<i32> = pids()
+        .unwrap()
+        .split_whitespace()
+        .map(|pid| pid.parse().unwrap())
+        .collect();
+    assert!(pids.iter().all(|pid| is_running(*pid)));
+    job.kill().unwrap();
+    job.wait().unwrap();
+    wait_until("both are gone", || !pids.iter().any(|pid| is_running(*pid)));
+}
+
+/// What a function prints is no answer, and its standard input is empty.
+#[test]
+fn prints_do_not_end_in_answers() {
+    let tree = Tree::new("log_level: info");
+    tree.write(
+        "ext/modules/says.py",
+        "\
+import os, sys
+def hello():
+    print('printed words')
+    os.write(1, b'raw words\\n')
+    os.system('echo words of a child')
+    return [sys.stdin.read(), 'returned']
+",
+    );
+    let mut job = tree
+        .command(&["-l", "info", "says.hello"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    job.stdin.take().unwrap().write_all(b"typed\n").unwrap();
+    let lines: Vec<String> = BufReader::new(job.stderr.take().unwrap())
+        .lines()
+        .map(Result::unwrap)
+        .collect();
+    let out = job.wait_with_output().unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&out.stdout),
+        "{\n    \"local\": [\n        \"\",\n        \"returned\"\n    ]\n}\n"
+    );
+    for words in ["printed words", "raw words", "words of a child"] {
+        assert!(
+            lines.iter().any(|line| line.contains(words)),
+            "{words}: {lines:?}"
+        );
+    }
+}
