@@ -253,7 +253,7 @@ def main():
         if name not in made:
             continue
         lines = differences(name, call, found[name], theirs.get(name, {}))
-        bad += bool(lines)
+        bad += bool(lines) and "halite" not in call
         for line in lines:
             print(("(need not) " if "halite" in call else "") + line)
     print("%d calls, %d with differences" % (len(made), bad))
