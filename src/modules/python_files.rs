@@ -148,7 +148,10 @@ fn read_dir(
     found: &mut Vec<PythonFile>,
     renaming: &mut Vec<(&'static str, String)>,
 ) {
-    let Ok(meta) = std::fs::metadata(dir) else {
+    let Ok(dir) = &std::fs::canonicalize(dir) else {
+        return;
+    };
+    let Ok(meta) = std::fs::symlink_metadata(dir) else {
         return;
     };
     let mut paths: Vec<PathBuf> = std::fs::read_dir(dir)
@@ -159,7 +162,7 @@ fn read_dir(
         .filter_map(|entry| module_file(&entry.path()))
         .collect();
     paths.sort();
-    if paths.is_empty() || !is_safe(dir, &meta) {
+    if paths.is_empty() || !is_safe(dir, &meta) || !is_safe_place(dir) {
         return;
     }
     for path in paths {
@@ -217,6 +220,23 @@ fn module_name(path: &Path) -> String {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned()
+}
+
+/// Whether only root and this account may put another directory in the place of this one: it is named without links, and
+/// all above it are theirs, or sticky like /tmp.
+fn is_safe_place(dir: &Path) -> bool {
+    let own = |uid| [0, nix::unistd::geteuid().as_raw()].contains(&uid);
+    let safe = dir.ancestors().skip(1).all(|above| {
+        std::fs::symlink_metadata(above)
+            .is_ok_and(|m| own(m.uid()) && (m.mode() & 0o022 == 0 || m.mode() & 0o1000 != 0))
+    });
+    if !safe {
+        log::warn!(
+            "{}: not used, because another user can put another directory in its place",
+            dir.display()
+        );
+    }
+    safe
 }
 
 /// Whether only root and this account may change it.

@@ -8,6 +8,7 @@ use std::fmt;
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
+use std::time::{Duration, Instant};
 
 /// An exception that Python code has raised, or that is to be raised there.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -72,6 +73,8 @@ pub struct Host {
     process: Mutex<Process>,
     turn: Mutex<Option<(ThreadId, usize)>>,
     free: Condvar,
+    /// When it is ended, whatever it does.
+    deadline: Option<Instant>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -79,23 +82,28 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The right to talk to the host.
-pub struct Turn<'a>(&'a Host);
+pub struct Turn<'a> {
+    host: &'a Host,
+    /// How many requests of this thread wait for one another.
+    pub depth: usize,
+}
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let mut turn = lock(&self.0.turn);
+        let mut turn = lock(&self.host.turn);
         *turn = match *turn {
             Some((thread, depth)) if depth > 1 => Some((thread, depth - 1)),
             _ => None,
         };
-        self.0.free.notify_one();
+        self.host.free.notify_one();
     }
 }
 
 impl Host {
     /// A host that has just been started.
-    pub fn new(process: Process) -> Host {
+    pub fn new(process: Process, deadline: Option<Instant>) -> Host {
         Host {
+            deadline,
             process: Mutex::new(process),
             turn: Mutex::new(None),
             free: Condvar::new(),
@@ -107,15 +115,16 @@ impl Host {
         let me = std::thread::current().id();
         let mut turn = lock(&self.turn);
         loop {
-            match *turn {
-                None => *turn = Some((me, 1)),
-                Some((thread, depth)) if thread == me => *turn = Some((me, depth + 1)),
+            let depth = match *turn {
+                None => 1,
+                Some((thread, depth)) if thread == me => depth + 1,
                 Some(_) => {
                     turn = self.free.wait(turn).unwrap_or_else(PoisonError::into_inner);
                     continue;
                 }
-            }
-            return Turn(self);
+            };
+            *turn = Some((me, depth));
+            return Turn { host: self, depth };
         }
     }
 
@@ -147,14 +156,16 @@ impl Host {
                     return Err(HostError::Raised(PythonError::from_map(&map)));
                 }
                 ("log", 4) => log_record(&message),
-                ("ask", 3) => {
+                ("ask", 4) => {
                     let what = message[1].as_str().unwrap_or_default().to_owned();
                     let args = message[2].as_array().unwrap_or_default();
                     let answer = match service.ask(&what, args) {
-                        Ok(value) => pair("ok", value),
-                        Err(e) => pair("err", e.to_map().into()),
+                        Ok(value) => ("ok", value),
+                        Err(e) => ("err", e.to_map().into()),
                     };
-                    self.send(&answer)?;
+                    // The number tells the host which question this is for.
+                    let number = message[3].clone();
+                    self.send(&Value::Array(vec![answer.0.into(), answer.1, number]))?;
                 }
                 _ => return Err(nonsense()),
             }
@@ -170,6 +181,13 @@ impl Host {
 
     fn receive(&self) -> Result<Value, HostError> {
         let mut process = lock(&self.process);
+        if let Some(deadline) = self.deadline {
+            let left = deadline.saturating_duration_since(Instant::now());
+            // No time at all would mean no limit.
+            let left = left.max(Duration::from_millis(1));
+            let set = process.stream.set_read_timeout(Some(left));
+            set.map_err(|e| broken(&mut process, &e))?;
+        }
         let body = frame::read(&process.stream).map_err(|e| broken(&mut process, &e))?;
         marshal::decode(&body).map_err(|e: MarshalError| {
             HostError::Broken(format!("the Python process sent something unreadable: {e}"))
@@ -186,8 +204,9 @@ fn nonsense() -> HostError {
 }
 
 fn broken(process: &mut Process, e: &io::Error) -> HostError {
-    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
     HostError::Broken(match e.kind() {
+        TimedOut | WouldBlock => "the Python process took too long and was ended".to_owned(),
         BrokenPipe | ConnectionReset | UnexpectedEof => format!(
             "the Python process has ended ({}) while the function ran",
             process.ending()

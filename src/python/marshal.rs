@@ -12,6 +12,8 @@ use std::fmt;
 const MAX_DEPTH: usize = 200;
 /// Values in one document; some 32 bytes each in memory.
 const MAX_VALUES: usize = 8 << 20;
+/// Digits of a long integer; more are no number but an attempt to keep this side busy.
+const MAX_DIGITS: usize = 1000;
 /// Bits in a digit of a long integer.
 const DIGIT: u32 = 15;
 
@@ -229,6 +231,9 @@ impl Reader<'_> {
     fn long(&mut self) -> Result<Value, MarshalError> {
         let signed = self.number()?;
         let count = signed.unsigned_abs() as usize;
+        if count > MAX_DIGITS {
+            return Err(MarshalError::Type(b'l'));
+        }
         let bytes = self.take(count.checked_mul(2).ok_or(MarshalError::Length)?)?;
         let digits: Vec<u64> = bytes
             .chunks_exact(2)

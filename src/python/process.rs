@@ -3,8 +3,6 @@
 use crate::{frame, marshal, sources};
 use halite_sys::process::leave_family;
 use halite_wire::Map;
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use std::io::{self, BufRead, BufReader, PipeWriter, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -21,12 +19,12 @@ const START: Duration = Duration::from_secs(60);
 /// How long the last words of a host are waited for once it has ended.
 const WORDS: Duration = Duration::from_secs(1);
 
-/// A running host. Dropping it kills the process and what it has started in its group.
+/// A running host. Dropping it kills the process.
 pub struct Process {
     child: Child,
     /// The connection.
     pub stream: UnixStream,
-    /// The kernel kills the host when this end is closed, whatever becomes of us.
+    /// The kernel kills the host and what it has started in its group when this end is closed, whatever becomes of us.
     _life: PipeWriter,
     /// Ends with what the host prints.
     printed: Receiver<()>,
@@ -100,12 +98,16 @@ impl Process {
 
     /// How the process ended, once it has closed the connection, and its last words.
     pub fn ending(&mut self) -> String {
+        // Children of functions may hold the pipe open; their words are not waited for.
+        let _ = self.printed.recv_timeout(WORDS);
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            // It has closed the connection, and lives on.
+            let _ = self.child.kill();
+        }
         let end = match self.child.wait() {
             Ok(status) => status.to_string(),
             Err(e) => e.to_string(),
         };
-        // Children of functions may hold the pipe open; their words are not waited for.
-        let _ = self.printed.recv_timeout(WORDS);
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match last.as_str() {
             "" => end,
@@ -116,12 +118,9 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // The group may be gone already; its number is ours until we have waited for its leader.
-        if let Ok(pid) = i32::try_from(self.child.id())
-            && self.child.try_wait().is_ok_and(|status| status.is_none())
-        {
-            let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
-        }
+        // The process alone: what functions have started lives on after the end of a job, as in Salt. With it goes the
+        // other end of the pipe, so that nobody is killed when ours is closed.
+        let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }

@@ -309,3 +309,132 @@ def hello():
         );
     }
 }
+
+/// Compiled code beside a module is not believed: others may have put it there.
+#[test]
+fn compiled_files_are_not_read() {
+    let tree = Tree::new("");
+    let make = "\
+import os, py_compile, sys
+path = sys.argv[1]
+for word in ('EVIL', 'GOOD'):
+    with open(path, 'w') as file:
+        file.write('def f():\\n    return %r\\n' % word)
+    os.utime(path, (1700000000, 1700000000))
+    if word == 'EVIL':
+        py_compile.compile(path)
+";
+    let path = tree.write("ext/modules/pc.py", "");
+    let made = Command::new("python3")
+        .args(["-c", make])
+        .arg(&path)
+        .status()
+        .unwrap();
+    assert!(made.success() && path.parent().unwrap().join("__pycache__").exists());
+    assert_eq!(tree.call(&["pc.f"]), "GOOD");
+}
+
+/// What a module imports from beside it is checked as the module is.
+#[test]
+fn what_modules_import_beside_them_is_checked() {
+    let tree = Tree::new("");
+    tree.write(
+        "ext/modules/good.py",
+        "import helper\ndef f():\n    return helper.word\n",
+    );
+    tree.write(
+        "ext/modules/pack/__init__.py",
+        "from pack.part import word\ndef f():\n    return word\n",
+    );
+    tree.write("ext/modules/pack/part.py", "word = 'of a part'\n");
+    let helper = tree.write("ext/modules/helper.py", "word = 'beside'\n");
+    assert_eq!(tree.call(&["good.f"]), "beside");
+    assert_eq!(tree.call(&["pack.f"]), "of a part");
+    std::fs::set_permissions(&helper, PermissionsExt::from_mode(0o666)).unwrap();
+    let words = tree.words(&["good.f"]);
+    assert!(
+        words.contains("helper.py: another user owns it or can write to it"),
+        "{words}"
+    );
+}
+
+/// A module that leaves a question before its answer is there, or forks, gets no answer that is for another question.
+#[test]
+fn answers_go_to_their_questions() {
+    let tree = Tree::new("");
+    tree.write(
+        "ext/modules/odd.py",
+        "\
+import os, signal, sys, threading, time
+def _stop(*args):
+    raise TimeoutError('too slow')
+def alarm():
+    signal.signal(signal.SIGALRM, _stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        __salt__['cmd.run']('sleep 0.6; echo first', python_shell=True)
+        return 'not stopped'
+    except TimeoutError:
+        return [__salt__['test.echo']('second'), __salt__['test.echo']('third')]
+def forks():
+    pid = os.fork()
+    if pid == 0:
+        sys.exit(0)
+    os.waitpid(pid, 0)
+    return __salt__['test.echo']('of the parent')
+def threads():
+    found = {}
+    def ask(n):
+        for turn in range(20):
+            found.setdefault(n, []).append(__salt__['test.echo']('%d %d' % (n, turn)))
+    workers = [threading.Thread(target=ask, args=(n,)) for n in range(4)]
+    [one.start() for one in workers]
+    [one.join() for one in workers]
+    return all(found[n] == ['%d %d' % (n, turn) for turn in range(20)] for n in range(4))
+def swaps():
+    __salt__['state.single']('test.nop', name='x', pillar={'swapped': 'yes'})
+    return [__pillar__.get('swapped'), __salt__['pillar.get']('swapped', 'no')]
+def beside():
+    ret = __salt__['state.high']({'a': {'module': ['run', {'name': 'odd.one'}, {'parallel': True}]}})
+    return [one['result'] for one in ret.values()]
+def one():
+    return 1
+def huge():
+    return 1 << 3000000
+def deep(n):
+    return __salt__['slsutil.renderer'](string='#!py\\ndef run():\\n    return {\"v\": __salt__[\"odd.deep\"](%d)}' % (n + 1))
+",
+    );
+    assert_eq!(
+        tree.call(&["odd.alarm"]),
+        serde_json::json!(["second", "third"])
+    );
+    assert_eq!(tree.call(&["odd.forks"]), "of the parent");
+    assert_eq!(tree.call(&["odd.threads"]), true);
+    assert_eq!(tree.call(&["odd.swaps"]), serde_json::json!([null, "no"]));
+    assert_eq!(tree.call(&["odd.beside"]), serde_json::json!([true]));
+    let words = tree.words(&["odd.huge"]);
+    assert!(words.contains("a value of type 'l'"), "{words}");
+    let words = tree.words(&["odd.deep", "0"]);
+    assert!(
+        words.contains("maximum recursion depth exceeded"),
+        "{words}"
+    );
+}
+
+/// What a function has started lives on after the end of its job, as in Salt.
+#[test]
+fn programs_of_functions_outlive_a_job_that_ends() {
+    let tree = Tree::new("");
+    tree.write(
+        "ext/modules/starts.py",
+        "import subprocess\ndef sleeper():\n    return subprocess.Popen(['sleep', '300']).pid\n",
+    );
+    let pid = i32::try_from(tree.call(&["starts.sleeper"]).as_i64().unwrap()).unwrap();
+    assert!(is_running(pid));
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(pid),
+        nix::sys::signal::Signal::SIGKILL,
+    )
+    .unwrap();
+}

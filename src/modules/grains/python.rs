@@ -4,6 +4,10 @@ use crate::python_files;
 use halite_python::{JobHost, PythonError, Scene, Service};
 use halite_wire::{Map, Value};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long all of them may take: the minion waits for its grains.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Collects them; functions with an argument `grains` see those collected before.
 pub fn collect(opts: Map, core: &Map) -> Map {
@@ -19,7 +23,8 @@ pub fn collect(opts: Map, core: &Map) -> Map {
             files: files.files.clone(),
             ..Scene::default()
         };
-        let answer = JobHost::default().request(&scene, "grains", Vec::new(), &mut NoMinion);
+        let answer =
+            JobHost::with_limit(LIMIT).request(&scene, "grains", Vec::new(), &mut NoMinion);
         answer.map_err(|e| e.to_string())
     });
     match collected {

@@ -15,11 +15,11 @@ os.dup2(2, 1)
 fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpid())
 fcntl.fcntl(life, 10, 9)
 fcntl.fcntl(life, fcntl.F_SETFL, os.O_ASYNC)
-stream = os.fdopen(fd, "rb", 65536)
-sources = marshal.loads(stream.read(int.from_bytes(stream.read(4), "little")))
+with os.fdopen(os.dup(fd), "rb") as stream:
+    sources = marshal.loads(stream.read(int.from_bytes(stream.read(4), "little")))
 space = {"SOURCES": sources}
 exec(compile(sources["halite.finder"], "<halite.finder>", "exec"), space)
 sys.meta_path.insert(0, space["Finder"](sources))
 from halite.main import main
 
-main(fd, stream, "salt" not in sources)
+main(fd, life, "salt" not in sources)

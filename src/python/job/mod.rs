@@ -7,6 +7,7 @@ use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A file with users' code.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +39,8 @@ pub struct Scene {
     pub files: Arc<Vec<PythonFile>>,
 }
 
+/// Requests within one another: each needs the stack of what native code does in between.
+const MAX_NESTED: usize = 16;
 /// Names of functions that are kept for the job's return.
 const MAX_NOTED: usize = 1000;
 
@@ -53,6 +56,7 @@ struct State {
 pub struct JobHost {
     state: Arc<Mutex<State>>,
     noted: Arc<Mutex<BTreeSet<String>>>,
+    limit: Option<Duration>,
 }
 
 impl fmt::Debug for JobHost {
@@ -62,11 +66,19 @@ impl fmt::Debug for JobHost {
 }
 
 impl JobHost {
+    /// A host that is ended after a time, whatever it does.
+    pub fn with_limit(limit: Duration) -> JobHost {
+        JobHost {
+            limit: Some(limit),
+            ..JobHost::default()
+        }
+    }
+
     /// A host of its own for a part of the job that runs beside the rest.
     pub fn beside(&self) -> JobHost {
         JobHost {
             state: Arc::default(),
-            noted: self.noted.clone(),
+            ..self.clone()
         }
     }
 
@@ -98,8 +110,23 @@ impl JobHost {
         let host = self.host(scene)?;
         // Before what has changed is looked at: other threads may talk to it meanwhile.
         let turn = host.turn();
+        if turn.depth > MAX_NESTED {
+            return Err(HostError::Raised(PythonError {
+                class: "RecursionError".to_owned(),
+                text: "maximum recursion depth exceeded".to_owned(),
+                ..PythonError::default()
+            }));
+        }
+        let before = self.lock().told.clone();
         let changes = self.changes(scene);
         let answer = host.request(name, changes, args, &mut Common(service));
+        if turn.depth > 1
+            && let Some(before) = before
+        {
+            // The host goes back to what the request around this one has told, but for files.
+            let files = scene.files.clone();
+            self.lock().told = Some(Scene { files, ..before });
+        }
         drop(turn);
         if matches!(answer, Err(HostError::Broken(_))) {
             let mut state = self.lock();
@@ -121,7 +148,8 @@ impl JobHost {
         }
         let process = Process::start(&scene.python, &sources::all(scene.has_salt))
             .map_err(HostError::Broken)?;
-        let host = Arc::new(Host::new(process));
+        let deadline = self.limit.map(|limit| Instant::now() + limit);
+        let host = Arc::new(Host::new(process, deadline));
         state.host = Some(host.clone());
         state.told = None;
         Ok(host)

@@ -123,6 +123,9 @@ impl MinionStates {
     pub(crate) fn apply(&self, function: &'static StateFunction, low: &Map, test: bool) -> Map {
         let name = low.get("name").cloned().unwrap_or_default();
         let mut ctx = self.context();
+        if low.get("parallel").is_some_and(Value::truthy) {
+            ctx = apart(&ctx);
+        }
         if ctx.opts.get("test").is_some_and(Value::truthy) != test {
             let mut changed = (*ctx).clone();
             Arc::make_mut(&mut changed.opts).set("test", test);
@@ -293,6 +296,13 @@ impl MinionStates {
             log::warn!("event {tag}: {e}");
         }
     }
+}
+
+/// For a call that runs beside others, which may wait for it: with a Python host of its own.
+fn apart(ctx: &Context) -> Arc<Context> {
+    let mut own = ctx.clone();
+    own.python = own.python.beside();
+    Arc::new(own)
 }
 
 /// The state function of a compiled call.

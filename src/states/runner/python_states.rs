@@ -170,10 +170,7 @@ pub(crate) fn apply(states: &MinionStates, ctx: Arc<Context>, low: &Map, test: b
     let name = low.get("name").cloned().unwrap_or_default();
     let mut ctx = ctx;
     if low.get("parallel").is_some_and(Value::truthy) {
-        // It runs beside the others only in a host of its own; Salt gives it a process, too.
-        let mut own = (*ctx).clone();
-        own.python = own.python.beside();
-        ctx = Arc::new(own);
+        ctx = super::apart(&ctx);
     }
     let filled = match crate::slots::fill(&ctx, low) {
         Ok(filled) => filled.into_owned(),

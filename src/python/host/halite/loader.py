@@ -3,6 +3,7 @@ import os
 import sys
 import types
 
+from halite.beside import Beside, spec_of
 from halite.functions import Functions
 from halite.values import collected, plain
 from halite.wire import Closed
@@ -26,6 +27,7 @@ class Loader:
         self.has_salt = has_salt
         self.opts, self.grains, self.pillar, self.context = {}, {}, {}, {}
         self.copies = []
+        self.beside = Beside()
         self.kinds = {kind: Kind(self, kind) for kind in PACKAGES}
         self.salt = Functions(self, "modules")
         self.states = Functions(self, "states")
@@ -34,6 +36,13 @@ class Loader:
         self.logs = None
         # Its functions, once they have been asked for.
         self.installed = None
+
+    def scene(self, changes):
+        """What `changes` will replace, to be put back after a request within another one."""
+        before = {name: dict(getattr(self, name)) for name in ("opts", "grains", "pillar") if name in changes}
+        if before:
+            before["tests"] = [(opts, opts.get("test")) for opts, _ in self.copies]
+        return before
 
     def renew(self, changes):
         """Takes over what has changed since the last request. Maps are changed in place: modules hold them."""
@@ -48,6 +57,8 @@ class Loader:
                 opts.clear()
                 opts.update(self.opts)
                 opts.update(own)
+            for opts, test in changes.get("tests", ()):
+                opts["test"] = test
             if self.installed is not None:
                 self.installed.renew()
         if "files" in changes:
@@ -188,8 +199,7 @@ class Kind:
                 beside = os.path.dirname(path)
                 if os.path.basename(path) == "__init__.py":
                     beside = os.path.dirname(beside)
-                if beside not in sys.path:
-                    sys.path.append(beside)
+                self.loader.beside.add(beside)
 
     def find(self, name, thorough=False):
         function = self.functions.get(name)
@@ -294,8 +304,7 @@ class Kind:
         import importlib.util
 
         name = "salt.loaded.ext.%s.%s" % (PACKAGES[self.kind], stem)
-        below = [os.path.dirname(path)] if os.path.basename(path) == "__init__.py" else None
-        spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=below)
+        spec = spec_of(name, path)
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         defaults = self.give(module)

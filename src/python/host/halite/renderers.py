@@ -38,7 +38,8 @@ def result(data):
 
 def run(loader, text, path, saltenv, names):
     """What `run()` of a text returns."""
-    name = os.path.basename(path).split(".")[0]
+    # Not the name of a package that it may want to import.
+    name = "rendered_" + os.path.basename(path).split(".")[0]
     module = types.ModuleType(name)
     module.__file__ = path
     for key in ("salt", "grains", "pillar", "opts"):
