@@ -383,8 +383,11 @@ fn report_error(ctx: &Context, fun: &str, outcome: &CallOutcome) -> Option<i32> 
             eprintln!("Error running '{fun}': {text}");
             Some(1)
         }
-        // Said before the function is called.
-        CallError::Invocation(text) if text.starts_with(INVALID_KEYWORDS) => {
+        // Python functions say it as stock does, but for what is said before they are called.
+        CallError::Invocation(text)
+            if text.starts_with(INVALID_KEYWORDS)
+                || find_for(ctx, fun).is_none_or(|function| function.python.is_none()) =>
+        {
             eprintln!("{text}");
             Some(1)
         }
