@@ -75,6 +75,18 @@ impl CallError {
         CallError::Raised(class.to_owned(), message.into())
     }
 
+    /// The exception's class, with its module unless that is Python's own.
+    pub fn class(&self) -> &str {
+        match self {
+            CallError::Missing(_) => "KeyError",
+            CallError::CommandNotFound(_) => "salt.exceptions.CommandNotFoundError",
+            CallError::Command(_) => "salt.exceptions.CommandExecutionError",
+            CallError::Invocation(_) => "salt.exceptions.SaltInvocationError",
+            CallError::Type(_) => "TypeError",
+            CallError::Raised(class, _) | CallError::Traced(class, ..) => class,
+        }
+    }
+
     /// `str(exception)`.
     pub fn message(&self) -> &str {
         match self {

@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Maximum number of files read in one directory.
-const MAX_FILES: usize = 1000;
+pub(crate) const MAX_FILES: usize = 1000;
 
 /// The path of a program: as given, in `PATH`, or in the usual directories.
 pub fn which(name: &str) -> Option<String> {
@@ -73,23 +73,30 @@ pub fn with_metadata(dir: &Path) -> Vec<(PathBuf, Metadata)> {
             let meta = std::fs::symlink_metadata(&path).ok()?;
             (meta.is_file() && is_program(&path)).then_some((path, meta))
         })
-        .filter(|(path, meta)| {
-            let own = [0, nix::unistd::geteuid().as_raw()].contains(&meta.uid());
-            let safe = own && meta.mode() & 0o022 == 0;
-            if !safe {
-                log::warn!(
-                    "{}: not used, because another user owns it or can write to it",
-                    path.display()
-                );
-            }
-            safe
-        })
+        .filter(|(path, meta)| is_safe(path, meta))
         .collect();
     found.sort_by(|a, b| a.0.cmp(&b.0));
     found
         .iter()
         .for_each(|(path, meta)| make_executable(path, meta));
     found
+}
+
+/// Whether it belongs to root or to this account.
+pub(crate) fn is_own(meta: &Metadata) -> bool {
+    [0, nix::unistd::geteuid().as_raw()].contains(&meta.uid())
+}
+
+/// Whether only root and this account may change it; a warning says if not.
+pub(crate) fn is_safe(path: &Path, meta: &Metadata) -> bool {
+    let safe = is_own(meta) && meta.mode() & 0o022 == 0;
+    if !safe {
+        log::warn!(
+            "{}: not used, because another user owns it or can write to it",
+            path.display()
+        );
+    }
+    safe
 }
 
 /// Whether a file starts like a script or a program.

@@ -1,13 +1,13 @@
 //! Which Python files of users there are, and which module names they may have.
 //!
 //! A file is used if it, its directory and, of a package, everything in it belong to root or to this account and nobody
-//! else may write them. Whether a
-//! name may be a Python function is told from the files' text alone, so that jobs without Python start none.
+//! else may write them. Whether a name may be a Python function is told from the files' text alone, so that jobs without
+//! Python start none.
 
-use crate::programs::module_dirs;
+use crate::programs::{MAX_FILES, is_own, is_safe, module_dirs};
 use halite_python::PythonFile;
 use halite_wire::Map;
-use std::fs::Metadata;
+use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,8 +20,6 @@ const KINDS: [(&str, &str); 5] = [
     ("utils", "utils_dirs"),
     ("renderers", "render_dirs"),
 ];
-/// Files of a directory that are looked at.
-const MAX_FILES: usize = 1000;
 /// Bytes of a file that are searched for names.
 const MAX_TEXT: usize = 1 << 20;
 
@@ -64,6 +62,43 @@ impl PythonFiles {
     /// Whether there is any file of a kind.
     pub fn has_kind(&self, kind: &str) -> bool {
         self.files.iter().any(|file| file.kind == kind)
+    }
+}
+
+/// What Python has told of the files of one reading, by name. The next reading is asked anew.
+pub struct Known<T>(Mutex<Option<(u64, HashMap<String, T>)>>);
+
+impl<T: Clone> Known<T> {
+    /// Nothing is known.
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Known<T> {
+        Known(Mutex::new(None))
+    }
+
+    /// What is known of a name, else what `look` finds; nothing is kept if it finds nothing.
+    pub fn get(
+        &self,
+        files: &PythonFiles,
+        name: &str,
+        look: impl FnOnce() -> Option<T>,
+    ) -> Option<T> {
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((number, known)) = &*lock()
+            && *number == files.number
+            && let Some(found) = known.get(name)
+        {
+            return Some(found.clone());
+        }
+        // Unlocked: the host may ask for other names meanwhile.
+        let found = look()?;
+        let mut all = lock();
+        let (number, known) = all.get_or_insert_default();
+        if *number != files.number {
+            *number = files.number;
+            known.clear();
+        }
+        known.insert(name.to_owned(), found.clone());
+        Some(found)
     }
 }
 
@@ -225,28 +260,14 @@ fn module_name(path: &Path) -> String {
 /// Whether only root and this account may put another directory in the place of this one: it is named without links, and
 /// all above it are theirs, or sticky like /tmp.
 fn is_safe_place(dir: &Path) -> bool {
-    let own = |uid| [0, nix::unistd::geteuid().as_raw()].contains(&uid);
     let safe = dir.ancestors().skip(1).all(|above| {
         std::fs::symlink_metadata(above)
-            .is_ok_and(|m| own(m.uid()) && (m.mode() & 0o022 == 0 || m.mode() & 0o1000 != 0))
+            .is_ok_and(|m| is_own(&m) && (m.mode() & 0o022 == 0 || m.mode() & 0o1000 != 0))
     });
     if !safe {
         log::warn!(
             "{}: not used, because another user can put another directory in its place",
             dir.display()
-        );
-    }
-    safe
-}
-
-/// Whether only root and this account may change it.
-fn is_safe(path: &Path, meta: &Metadata) -> bool {
-    let own = [0, nix::unistd::geteuid().as_raw()].contains(&meta.uid());
-    let safe = own && meta.mode() & 0o022 == 0;
-    if !safe {
-        log::warn!(
-            "{}: not used, because another user owns it or can write to it",
-            path.display()
         );
     }
     safe

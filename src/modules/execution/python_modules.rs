@@ -2,10 +2,9 @@
 
 use super::declare::{Arg, Function, Lit, Origin, Result};
 use super::{Call, CallError, Context, with_call};
-use crate::python_files::{self, PythonFiles};
+use crate::python_files::{self, Known, PythonFiles};
 use halite_python::{HostError, PythonError, Scene, Service};
 use halite_wire::{Map, Value};
-use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 /// Modules whose files have other names in stock (`aptpkg.py` for `pkg`): there, a user's file that renames itself comes
@@ -31,14 +30,7 @@ const STOCK_VIRTUAL: &[&str] = &[
     "virtualenv",
 ];
 
-/// What is known of the files of one reading: functions by name.
-#[derive(Default)]
-struct Known {
-    number: u64,
-    functions: HashMap<String, Option<&'static Function>>,
-}
-
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+static KNOWN: Known<Option<&'static Function>> = Known::new();
 /// Descriptions live as long as the process, each once.
 static DESCRIBED: Mutex<Vec<(Map, &'static Function)>> = Mutex::new(Vec::new());
 
@@ -57,20 +49,18 @@ pub fn find(ctx: &Context, fun: &str, thorough: bool) -> Option<&'static Functio
     } else {
         fun.to_owned()
     };
-    if let Some(known) = remembered(&files, |known| known.functions.get(&key).copied()) {
-        return known;
-    }
-    let args = vec!["modules".into(), fun.into(), thorough.into()];
-    let found = match request(ctx, &files, "find", args, &mut Alone(ctx)) {
-        Ok(Value::Map(map)) => Some(described(ctx, map)),
-        Ok(_) => None,
-        Err(e) => {
-            log::error!("{fun}: {e}");
-            return None;
+    let look = || {
+        let args = vec!["modules".into(), fun.into(), thorough.into()];
+        match question(ctx, "find", args) {
+            Ok(Value::Map(map)) => Some(Some(described(ctx, map))),
+            Ok(_) => Some(None),
+            Err(e) => {
+                log::error!("{fun}: {e}");
+                None
+            }
         }
     };
-    remembered(&files, |known| known.functions.insert(key, found));
-    found
+    KNOWN.get(&files, &key, look).flatten()
 }
 
 /// Whether functions of a kind may be where their names do not show it.
@@ -89,7 +79,7 @@ pub fn functions(ctx: &Context) -> Vec<(String, &'static Function)> {
     if !files.has_kind("modules") {
         return Vec::new();
     }
-    match request(ctx, &files, "list", vec!["modules".into()], &mut Alone(ctx)) {
+    match question(ctx, "list", vec!["modules".into()]) {
         Ok(Value::Map(map)) => map
             .0
             .into_iter()
@@ -110,10 +100,10 @@ pub fn installed_names(ctx: &Context, kind: &str) -> Vec<String> {
     if python_files::installed_salt(&ctx.opts).is_none() {
         return Vec::new();
     }
-    match ask(ctx, "names", vec![kind.into()]) {
+    match question(ctx, "names", vec![kind.into()]) {
         Ok(names) => names.str_list(),
         Err(e) => {
-            log::error!("legacy_salt: {}", e.message());
+            log::error!("legacy_salt: {e}");
             Vec::new()
         }
     }
@@ -127,7 +117,7 @@ pub fn reason(ctx: &Context, kind: &str, fun: &str) -> Option<String> {
         return None;
     }
     let args = vec![kind.into(), module.into()];
-    match request(ctx, &files, "reason", args, &mut Alone(ctx)) {
+    match question(ctx, "reason", args) {
         Ok(why) => Some(match why.as_str()? {
             "" => format!("'{module}' __virtual__ returned False"),
             why => format!("'{module}' __virtual__ returned False: {why}"),
@@ -137,36 +127,29 @@ pub fn reason(ctx: &Context, kind: &str, fun: &str) -> Option<String> {
     }
 }
 
-fn remembered<T>(files: &PythonFiles, look: impl FnOnce(&mut Known) -> T) -> T {
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = known.get_or_insert_default();
-    if known.number != files.number {
-        *known = Known {
-            number: files.number,
-            ..Known::default()
-        };
-    }
-    look(known)
-}
-
 /// Makes a request of the job's host.
 fn request(
-    ctx: &Context,
-    files: &PythonFiles,
+    call: &mut Call<'_>,
     name: &str,
     args: Vec<Value>,
-    service: &mut dyn Service,
+    more: &mut dyn Service,
 ) -> Result<Value, HostError> {
-    let python = python_files::interpreter(&ctx.opts).map_err(HostError::Broken)?;
+    let ctx = call.ctx;
     let scene = Scene {
-        python,
+        python: python_files::interpreter(&ctx.opts).map_err(HostError::Broken)?,
         has_salt: python_files::installed_salt(&ctx.opts).is_some(),
         opts: ctx.opts.clone(),
         grains: ctx.grains.clone(),
         pillar: ctx.pillar.clone(),
-        files: files.files.clone(),
+        files: python_files::files(&ctx.opts).files.clone(),
     };
-    ctx.python.request(&scene, name, args, service)
+    let mut functions = Functions { call, more };
+    ctx.python.request(&scene, name, args, &mut functions)
+}
+
+/// The same outside any call, for what is asked before a function runs.
+fn question(ctx: &Context, name: &str, args: Vec<Value>) -> Result<Value, HostError> {
+    with_call(ctx, |call| request(call, name, args, &mut Nothing))
 }
 
 /// Whether there is a renderer in Python; `is_ours` if halite has one of that name, too. `py` is the host's own.
@@ -186,7 +169,7 @@ pub fn has_renderer(ctx: &Context, name: &str, is_ours: bool) -> bool {
         format!("{name}.render").into(),
         thorough.into(),
     ];
-    match request(ctx, &files, "find", args, &mut Alone(ctx)) {
+    match question(ctx, "find", args) {
         Ok(found) => found.truthy(),
         Err(e) => {
             log::error!("the renderer {name}: {e}");
@@ -195,32 +178,17 @@ pub fn has_renderer(ctx: &Context, name: &str, is_ours: bool) -> bool {
     }
 }
 
-/// A request outside any call, with the minion's functions.
+/// A request outside any call: the code may ask for the minion's functions, and for what `more` answers.
 ///
 /// # Errors
 /// What the code raises.
-pub fn ask(ctx: &Context, name: &str, args: Vec<Value>) -> Result<Value> {
-    with_call(ctx, |call| ask_host(call, name, args, &mut Nothing))
-}
-
-/// A request on behalf of code outside this module, with the minion's functions.
-///
-/// # Errors
-/// What the code raises.
-pub fn ask_host(
-    call: &mut Call<'_>,
-    name: &str,
-    args: Vec<Value>,
-    more: &mut dyn Service,
-) -> Result<Value> {
-    let ctx = call.ctx;
-    let files = python_files::files(&ctx.opts);
-    let mut functions = Functions { call, more };
-    request(ctx, &files, name, args, &mut functions).map_err(raised)
+pub fn ask(ctx: &Context, name: &str, args: Vec<Value>, more: &mut dyn Service) -> Result<Value> {
+    with_call(ctx, |call| request(call, name, args, more)).map_err(raised)
 }
 
 fn described(ctx: &Context, mut map: Map) -> &'static Function {
-    if let Some(by) = origin(ctx, &map) {
+    if let (Some(by), Some(place)) = (map.str("by"), python_files::installed_salt(&ctx.opts)) {
+        let by = format!("{by} in {place}");
         map.set("by", by);
     }
     let mut all = DESCRIBED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -230,13 +198,6 @@ fn described(ctx: &Context, mut map: Map) -> &'static Function {
     let function: &'static Function = Box::leak(Box::new(declared(&map)));
     all.push((map, function));
     function
-}
-
-/// `Salt 3008.3 in /opt/salt`, of a described function that an installed Salt has.
-pub fn origin(ctx: &Context, described: &Map) -> Option<String> {
-    let by = described.str("by")?;
-    let place = python_files::installed_salt(&ctx.opts)?;
-    Some(format!("{by} in {place}"))
 }
 
 fn leak(text: &str) -> &'static str {
@@ -279,7 +240,7 @@ fn run(call: &mut Call<'_>) -> Result {
         std::mem::take(&mut call.bound.varargs).into(),
         std::mem::take(&mut call.bound.kwargs).into(),
     ];
-    let answer = ask_host(call, "call", args, &mut Nothing)?;
+    let answer = request(call, "call", args, &mut Nothing).map_err(raised)?;
     let Value::Array(mut pair) = answer else {
         return Ok(answer);
     };
@@ -306,16 +267,8 @@ fn raised(error: HostError) -> CallError {
 
 /// The exception in Python for an error of ours.
 pub fn python_error(error: &CallError) -> PythonError {
-    let class = match error {
-        CallError::Missing(_) => "KeyError",
-        CallError::CommandNotFound(_) => "CommandNotFoundError",
-        CallError::Command(_) => "CommandExecutionError",
-        CallError::Invocation(_) => "SaltInvocationError",
-        CallError::Type(_) => "TypeError",
-        CallError::Raised(class, _) | CallError::Traced(class, ..) => class,
-    };
     PythonError {
-        class: class.to_owned(),
+        class: error.class().to_owned(),
         text: error.message().to_owned(),
         ..PythonError::default()
     }
@@ -364,18 +317,6 @@ impl Service for Functions<'_, '_> {
             Ok(value) => Ok(Value::Array(vec![value, retcode])),
             Err(e) => Err(python_error(&e)),
         }
-    }
-}
-
-/// While modules are loaded, outside a call: our functions can be called all the same.
-struct Alone<'a>(&'a Context);
-
-impl Service for Alone<'_> {
-    fn ask(&mut self, what: &str, args: &[Value]) -> Result<Value, PythonError> {
-        with_call(self.0, |call| {
-            let more = &mut Nothing;
-            Functions { call, more }.ask(what, args)
-        })
     }
 }
 

@@ -117,12 +117,14 @@ impl JobHost {
                 ..PythonError::default()
             }));
         }
-        let before = self.lock().told.clone();
+        let before = if turn.depth > 1 {
+            self.lock().told.clone()
+        } else {
+            None
+        };
         let changes = self.changes(scene);
         let answer = host.request(name, changes, args, &mut Common(service));
-        if turn.depth > 1
-            && let Some(before) = before
-        {
+        if let Some(before) = before {
             // The host goes back to what the request around this one has told, but for files.
             let files = scene.files.clone();
             self.lock().told = Some(Scene { files, ..before });

@@ -92,17 +92,6 @@ fn seconds(value: &Value) -> Option<Duration> {
     Duration::try_from_secs_f64(number).ok()
 }
 
-fn class(fault: &CallError) -> &str {
-    match fault {
-        CallError::Missing(_) => "KeyError",
-        CallError::CommandNotFound(_) => "salt.exceptions.CommandNotFoundError",
-        CallError::Command(_) => "salt.exceptions.CommandExecutionError",
-        CallError::Invocation(_) => "salt.exceptions.SaltInvocationError",
-        CallError::Type(_) => "TypeError",
-        CallError::Raised(class, _) | CallError::Traced(class, ..) => class,
-    }
-}
-
 fn until_no_eval(s: &mut State<'_, '_>) -> Result {
     let name = s.name();
     let expected = s.arg("expected").clone();
@@ -154,7 +143,7 @@ fn until_no_eval(s: &mut State<'_, '_>) -> Result {
             Err(fault) => {
                 return Ok(StateOutcome::bad(format!(
                     "Exception occurred while executing {name}: <class '{}'>:{}",
-                    class(&fault),
+                    fault.class(),
                     fault.message()
                 )));
             }

@@ -367,16 +367,9 @@ pub(crate) fn exception(fault: &CallError) -> String {
             "An exception occurred in this state: Traceback (most recent call last):\n{trace}{class}: {text}\n"
         );
     }
-    let class = match fault {
-        CallError::Missing(_) => "KeyError",
-        CallError::CommandNotFound(_) => "salt.exceptions.CommandNotFoundError",
-        CallError::Command(_) => "salt.exceptions.CommandExecutionError",
-        CallError::Invocation(_) => "salt.exceptions.SaltInvocationError",
-        CallError::Type(_) => "TypeError",
-        CallError::Raised(class, _) | CallError::Traced(class, ..) => class,
-    };
     format!(
-        "An exception occurred in this state: Traceback (most recent call last):\n{class}: {}\n",
+        "An exception occurred in this state: Traceback (most recent call last):\n{}: {}\n",
+        fault.class(),
         fault.message()
     )
 }

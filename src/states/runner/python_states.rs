@@ -4,22 +4,20 @@ use super::{MinionStates, exception, full_name};
 use crate::declare::{StateOutcome, is_engine_key};
 use crate::modules;
 use halite_modules::execution::python_modules::{
-    Nothing, ask_host, may_be_elsewhere, python_error, standing,
+    Nothing, ask, may_be_elsewhere, python_error, standing,
 };
-use halite_modules::execution::{CallError, Context, python, with_call};
-use halite_modules::python_files;
+use halite_modules::execution::{CallError, Context, python};
+use halite_modules::python_files::{self, Known};
 use halite_python::{PythonError, Service};
 use halite_wire::{Map, Value};
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
 
 /// State modules whose files have other names in stock: a user's file that renames itself comes before them.
 const STOCK_RENAMED: &[&str] = &["pip", "virtualenv"];
 
-/// Descriptions by name, of one reading of the files.
-type Known = (u64, HashMap<String, Option<Arc<Map>>>);
-
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+/// Descriptions by name.
+static KNOWN: Known<Option<Arc<Map>>> = Known::new();
 
 /// Whether there are states in Python.
 pub(crate) fn has_any(ctx: &Context) -> bool {
@@ -37,32 +35,18 @@ pub(crate) fn find(ctx: &Context, name: &str) -> Option<Arc<Map>> {
     if !is_possible {
         return None;
     }
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((number, functions)) = &*known
-        && *number == files.number
-        && let Some(found) = functions.get(name)
-    {
-        return found.clone();
-    }
-    // The host may ask for state functions meanwhile.
-    drop(known);
-    let args = vec!["states".into(), name.into(), thorough.into()];
-    let found = match with_call(ctx, |call| ask_host(call, "find", args, &mut About)) {
-        Ok(Value::Map(map)) => Some(Arc::new(map)),
-        Ok(_) => None,
-        Err(e) => {
-            log::error!("{name}: {e}");
-            None
-        }
+    let look = || {
+        let args = vec!["states".into(), name.into(), thorough.into()];
+        Some(match ask(ctx, "find", args, &mut About) {
+            Ok(Value::Map(map)) => Some(Arc::new(map)),
+            Ok(_) => None,
+            Err(e) => {
+                log::error!("{name}: {}", e.message());
+                None
+            }
+        })
     };
-    known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let (number, functions) = known.get_or_insert_default();
-    if *number != files.number {
-        *number = files.number;
-        functions.clear();
-    }
-    functions.insert(name.to_owned(), found.clone());
-    found
+    KNOWN.get(&files, name, look).flatten()
 }
 
 /// The modules of high data that are in Python and react to `watch`.
@@ -132,7 +116,7 @@ pub(crate) fn joined(states: &MinionStates, low: &Map, others: &[&Map]) -> Optio
         states,
         test: false,
     };
-    match with_call(&ctx, |call| ask_host(call, "plain", args, &mut service)) {
+    match ask(&ctx, "plain", args, &mut service) {
         Ok(Value::Map(joined)) => Some(joined),
         Ok(_) => None,
         Err(e) => {
@@ -159,7 +143,7 @@ fn begin(
         return Ok(());
     }
     let args = vec![name.into(), low.clone().into()];
-    if with_call(ctx, |call| ask_host(call, "plain", args, service))?.truthy() {
+    if ask(ctx, "plain", args, service)?.truthy() {
         begun().push(module.to_owned());
     }
     Ok(())
@@ -195,7 +179,7 @@ pub(crate) fn apply(states: &MinionStates, ctx: Arc<Context>, low: &Map, test: b
     ];
     let mut service = Run { states, test };
     let answer = begin(states, &ctx, low, &mut service)
-        .and_then(|()| with_call(&ctx, |call| ask_host(call, "state", args, &mut service)));
+        .and_then(|()| ask(&ctx, "state", args, &mut service));
     match answer {
         Ok(answer) => complete(answer).unwrap_or_else(|why| {
             // As in stock, where the name is that of the check.
@@ -248,9 +232,7 @@ pub(crate) fn described(ctx: &Context) -> Vec<(String, Map)> {
     if !python_files::files(&ctx.opts).has_kind("states") {
         return Vec::new();
     }
-    let list = with_call(ctx, |call| {
-        ask_host(call, "list", vec!["states".into()], &mut About)
-    });
+    let list = ask(ctx, "list", vec!["states".into()], &mut About);
     match list {
         Ok(Value::Map(map)) => map
             .0

@@ -106,6 +106,7 @@ impl Templates for MinionCaller<'_> {
         args: &str,
     ) -> Result<Value, RenderError> {
         let args = python_args(source, renderer, input, args);
-        python_modules::ask(self.ctx, "render", args).map_err(|e| RenderError::new(e.message()))
+        python_modules::ask(self.ctx, "render", args, &mut python_modules::Nothing)
+            .map_err(|e| RenderError::new(e.message()))
     }
 }

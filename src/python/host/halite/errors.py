@@ -1,6 +1,5 @@
 """Exceptions, from here to halite and back."""
 import builtins
-import sys
 
 import salt.exceptions
 
@@ -61,8 +60,3 @@ def exception(answer):
         return kind(text)
     except Exception:
         return Unknown("%s: %s" % (name, text))
-
-
-def say(message):
-    """To the log, when there is no other way."""
-    sys.stderr.write(message + "\n")

@@ -3,10 +3,10 @@ import salt.config
 import salt.loader
 import salt.version
 
-BY = "Salt %s" % salt.version.__version__
-
 
 class Installed:
+    BY = "Salt %s" % salt.version.__version__
+
     def __init__(self, loader):
         self.loader = loader
         self.loaders = {}

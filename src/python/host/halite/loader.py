@@ -77,17 +77,19 @@ class Loader:
 
     def elsewhere(self, kind, name):
         """A function of an installed Salt."""
-        if not self.has_salt:
-            return None
-        from halite import installed
-
-        if self.installed is None:
-            self.installed = installed.Installed(self)
-        code = self.installed.find(kind, name)
+        code = self.salts().find(kind, name) if self.has_salt else None
         if code is None:
             return None
         module, _, short = name.partition(".")
-        return Function(module, short, code, None, installed.BY)
+        return Function(module, short, code, None, self.installed.BY)
+
+    def salts(self):
+        """The functions of the installed Salt."""
+        if self.installed is None:
+            from halite.installed import Installed
+
+            self.installed = Installed(self)
+        return self.installed
 
     def spread(self, opts, own):
         """Keeps a module's options up to date: no module sees what another one changes in its own."""
@@ -133,10 +135,7 @@ class Loader:
 
     def do_names(self, kind):
         """The names of all functions of an installed Salt."""
-        if not self.has_salt:
-            return []
-        self.elsewhere(kind, "")
-        return sorted(self.installed.of(kind))
+        return sorted(self.salts().of(kind)) if self.has_salt else []
 
     def do_plain(self, name, *args):
         """A function of a state module for its engine (`mod_init`, `mod_aggregate`)."""
@@ -185,7 +184,6 @@ class Kind:
         # Those whose `__virtual__` is running.
         self.asked = set()
         self.functions = {}
-        self.modules = {}
         self.reasons = {}
 
     def renew(self, files):
@@ -268,7 +266,6 @@ class Kind:
                 "log", level, "halite", "%s cannot be loaded: %s: %s\n%s" % (path, type(error).__name__, errors.text_of(error), errors.trace(error))
             )
             return
-        self.modules[name] = module
         for public, code in exported(module):
             self.functions.setdefault("%s.%s" % (name, public), Function(name, public, code, path, stem=stem))
         for alias in getattr(module, "__virtual_aliases__", ()):
@@ -385,7 +382,7 @@ def describe(function):
     from halite.signature import signature
 
     args, defaults, varargs, keywords = signature(function.code)
-    outputters = getattr(sys.modules.get(getattr(function.code, "__module__", "")), "__outputter__", {})
+    module = sys.modules.get(getattr(function.code, "__module__", ""))
     return {
         "name": "%s.%s" % (function.module, function.name),
         "args": args,
@@ -393,8 +390,8 @@ def describe(function):
         "varargs": varargs,
         "keywords": keywords,
         "doc": getattr(function.code, "__doc__", None) or "",
-        "module_doc": getattr(sys.modules.get(getattr(function.code, "__module__", "")), "__doc__", None),
-        "out": outputters.get(function.name),
+        "module_doc": getattr(module, "__doc__", None),
+        "out": getattr(module, "__outputter__", {}).get(function.name),
         "path": function.path,
         "by": function.by,
     }

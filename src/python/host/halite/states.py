@@ -2,7 +2,7 @@
 from halite.signature import signature
 
 # What a state function finds as globals, from its declaration.
-OF_LOW = {"__id__": "__id__", "__sls__": "__sls__", "__env__": "__env__"}
+OF_LOW = ("__id__", "__sls__", "__env__")
 
 
 def call(loader, name, low, extra, test):
@@ -14,14 +14,12 @@ def call(loader, name, low, extra, test):
         if arg in low:
             given[arg] = low[arg]
     unknown = {key: value for key, value in extra.items() if key not in args}
-    if not keywords:
-        unknown.pop("sfun", None)
     if keywords:
         given.update(unknown)
-    elif unknown:
+    elif unknown.keys() - {"sfun"}:
         from salt.exceptions import SaltInvocationError
 
-        raise SaltInvocationError("%s is an invalid keyword argument for '%s'." % (", ".join(map(repr, sorted(unknown))), name))
+        raise SaltInvocationError("%s is an invalid keyword argument for '%s'." % (", ".join(map(repr, sorted(unknown.keys() - {"sfun"}))), name))
     # Modules of an installed Salt take this option from their loader.
     opts = function.code.__globals__["__opts__"] if function.by is None else function.code.loader.opts
     before = opts.get("test")
@@ -40,9 +38,7 @@ def call(loader, name, low, extra, test):
 def inject(loader, space, low):
     """Sets the globals of one call; returns those of the call around it."""
     new = {"__low__": low, "__instance_id__": str(id(loader)), "__running__": Lazy(loader, "running"), "__lowstate__": Lazy(loader, "lowstate")}
-    for key, name in OF_LOW.items():
-        if key in low:
-            new[name] = low[key]
+    new.update((key, low[key]) for key in OF_LOW if key in low)
     new["__reqs__"] = Lazy(loader, "reqs")
     old = {name: space.get(name) for name in new}
     space.update(new)
