@@ -231,10 +231,10 @@ impl Reader<'_> {
     fn long(&mut self) -> Result<Value, MarshalError> {
         let signed = self.number()?;
         let count = signed.unsigned_abs() as usize;
+        let bytes = self.take(count.checked_mul(2).ok_or(MarshalError::Length)?)?;
         if count > MAX_DIGITS {
             return Err(MarshalError::Type(b'l'));
         }
-        let bytes = self.take(count.checked_mul(2).ok_or(MarshalError::Length)?)?;
         let digits: Vec<u64> = bytes
             .chunks_exact(2)
             .map(|pair| u64::from(u16::from_le_bytes([pair[0], pair[1]])))
