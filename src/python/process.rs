@@ -39,13 +39,13 @@ impl Process {
     /// The interpreter cannot be started, or does not run our program: text for an operator.
     pub fn start(python: &str, sources: &Map) -> Result<Process, String> {
         let mut process = Process::spawn(python).map_err(|e| {
-            format!("{python} cannot be started ({e}); the option `python` names the interpreter")
+            format!("{python} cannot be started ({e}); the option `python`, or `legacy_salt`, names the interpreter")
         })?;
         process.greet(sources).map_err(|e| {
             use io::ErrorKind::{TimedOut, WouldBlock};
             match e.kind() {
                 TimedOut | WouldBlock => format!(
-                    "{python} did not run within {} seconds; the option `python` names the interpreter",
+                    "{python} did not run within {} seconds; the option `python`, or `legacy_salt`, names the interpreter",
                     START.as_secs()
                 ),
                 _ => format!("{python} does not run ({})", process.ending()),
