@@ -1,10 +1,11 @@
 //! Encrypted requests to the master, with timeouts, retries, and a new sign-in if the
 //! master no longer has our session key (reference `salt-protocol.md` 4.5, 6.1).
 
+use super::credentials::Credentials;
 use super::interrupt::{Stop, Waker};
 use super::request;
 use super::requester::{RequestResult, Requester};
-use super::session::{Credentials, Session};
+use super::session::Session;
 use halite_crypto::nonce;
 use halite_sys::exit::ExitError;
 use halite_sys::time::unix_now_i64;

@@ -4,6 +4,7 @@
 //! ([`signin`], [`master_search`], [`request`], [`publication`]) do no IO.
 
 pub mod channel;
+pub mod credentials;
 mod fatal;
 mod identity;
 pub mod interrupt;

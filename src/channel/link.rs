@@ -5,8 +5,9 @@
 //! those keys. It connects at the first request.
 
 use super::channel::{Channel, Reply};
+use super::credentials::Credentials;
 use super::interrupt::Stop;
-use super::session::{Credentials, Session, lock};
+use super::session::{Session, lock};
 use halite_config::MinionConfig;
 use halite_sys::exit::ExitError;
 use halite_transport::sockets::Context;

@@ -3,7 +3,7 @@
 //! PublishClient._decode_messages`, `salt/minion.py Minion._handle_payload`; reference
 //! `salt-protocol.md` 1.4, 4.5, 5).
 
-use super::session::Credentials;
+use super::credentials::Credentials;
 use halite_crypto::{
     CipherKind, Crypticle, CrypticleError, Gcm, KeyString, PUBLICATION, PublicKey, Signing,
 };
@@ -14,6 +14,10 @@ use halite_wire::topics::{BROADCAST, SYNDIC, of_minion};
 use halite_wire::{Map, msgpack};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+
+/// How often new keys are to be fetched for a publication. Those that come first may be older than it: another thread may have asked
+/// for them before.
+pub const MAX_RENEWALS: u8 = 2;
 
 /// What to do about a message.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,8 +6,9 @@
 //! a publication; if that fails, it signs in.
 
 use super::channel::{Channel, Reply};
+use super::credentials::PublicationKeys;
 use super::interrupt::Stop;
-use super::session::{PublicationKeys, Session};
+use super::session::Session;
 use super::signin::{MasterKey, signed_key};
 use halite_sys::exit::ExitError;
 use halite_wire::{Map, Value};

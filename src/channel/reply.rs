@@ -1,6 +1,6 @@
 //! Decrypts and verifies replies to requests under the session key. No IO.
 //!
-//! For callers that do not keep their keys in [`Credentials`](super::session::Credentials), such as the simulated
+//! For callers that do not keep their keys in [`Credentials`](super::credentials::Credentials), such as the simulated
 //! minions of `halite-swarm`; others use [`request`](super::request).
 
 use halite_crypto::{

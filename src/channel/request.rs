@@ -2,8 +2,8 @@
 //! (`salt/channel/client.py AsyncReqChannel._package_load`, `_crypted_transfer`,
 //! `crypted_transfer_decode_dictentry`; reference `salt-protocol.md` 1.5, 4.2, 6).
 
+use super::credentials::Credentials;
 use super::reply::{self, ReplyError};
-use super::session::Credentials;
 use super::signin::SignInConfig;
 use halite_crypto::{CipherKind, Crypticle};
 use halite_wire::msgpack::{self, Profile};

@@ -3,6 +3,7 @@
 //! There is one [`Session`] per process. Threads use the current [`Credentials`]; a thread whose
 //! request is refused calls [`Session::renew`], and if several do so at once, only one signs in.
 
+use super::credentials::{Credentials, PublicationKeys};
 use super::interrupt::{Stop, Waker, WeakWaker};
 use super::keys;
 use super::master_search::{Action, Event, MasterOrder, MasterSearch, MasterType, Reason};
@@ -25,71 +26,6 @@ use std::time::{Duration, Instant};
 
 /// Wait after a connection that was lost during a sign-in.
 const LOST_PAUSE: Duration = Duration::from_secs(1);
-
-/// The result of a sign-in, with publication keys fetched since.
-#[derive(Clone, Debug)]
-pub struct Credentials {
-    /// Counts sign-ins and new publication keys, from 1.
-    pub generation: u64,
-    /// The generation of the sign-in.
-    pub signed_in: u64,
-    /// Whether the key had to be accepted first; then the master has no grains of this minion yet.
-    pub admitted: bool,
-    /// Publication key.
-    pub aes: KeyString,
-    /// The next publication key, if the master already offers it.
-    pub next: Option<KeyString>,
-    /// Whether the master provides new publication keys without a sign-in.
-    pub rekeys: bool,
-    /// Session key, for requests.
-    pub session: KeyString,
-    /// The cipher for the session key.
-    pub cipher: SessionCipher,
-    /// The master's key.
-    pub master: MasterKey,
-    /// `tcp://` address of publications.
-    pub publish_url: String,
-    /// `tcp://` address of requests.
-    pub request_url: String,
-    /// The master's name in the option `master`.
-    pub name: String,
-}
-
-/// Publication keys.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PublicationKeys {
-    /// The current key.
-    pub aes: KeyString,
-    /// The next key.
-    pub next: Option<KeyString>,
-}
-
-impl Credentials {
-    /// The publication key and the next one.
-    pub fn keys(&self) -> impl Iterator<Item = &KeyString> {
-        std::iter::once(&self.aes).chain(&self.next)
-    }
-
-    /// Credentials of another process of this minion, as packed by [`export`](super::link::export).
-    pub fn unpack(packed: &Map) -> Option<Credentials> {
-        let key = |name| KeyString::from_text(packed.str(name)?).ok();
-        let session = key("session")?;
-        Some(Credentials {
-            generation: 1,
-            signed_in: 1,
-            admitted: false,
-            aes: key("aes")?,
-            next: None,
-            rekeys: false,
-            cipher: SessionCipher::new(CipherKind::of(packed.str("cipher")?), &session),
-            session,
-            master: MasterKey::parse(packed.str("master")?)?,
-            publish_url: packed.str("publish_url")?.to_owned(),
-            request_url: packed.str("request_url")?.to_owned(),
-            name: packed.str("name").unwrap_or_default().to_owned(),
-        })
-    }
-}
 
 /// One address from the option `master`.
 #[derive(Clone, Debug, PartialEq)]
@@ -271,9 +207,11 @@ impl Session {
         let Some(fresh) = self.sign_in(&mut signing, before.as_deref(), reason, stop)? else {
             return Ok(None);
         };
-        let fresh = Arc::new(fresh);
+        let mut present = lock(&self.present);
+        let fresh = Arc::new(fresh.following(before.as_deref(), present.as_deref()));
         let changed = before.is_none_or(|b| b.aes != fresh.aes || b.session != fresh.session);
-        *lock(&self.present) = Some(fresh.clone());
+        *present = Some(fresh.clone());
+        drop(present);
         if changed {
             lock(&self.listeners).retain(WeakWaker::wake);
         }
@@ -327,10 +265,9 @@ impl Session {
                         CipherKind::Gcm => log::info!("signed in at {url}, with AES-256-GCM"),
                         CipherKind::Salt => log::info!("signed in at {url}"),
                     }
-                    let generation = before.map_or(0, |b| b.generation) + 1;
                     return Ok(Some(Credentials {
-                        generation,
-                        signed_in: generation,
+                        generation: 1,
+                        signed_in: 1,
                         admitted,
                         cipher: SessionCipher::new(accepted.cipher, &accepted.session),
                         aes: accepted.aes,

@@ -1,9 +1,10 @@
 //! The connection for publications. To add a transport, add a variant of [`Subscriber`].
 
+use super::credentials::Credentials;
 use super::interrupt::Stop;
 use super::request;
 use super::requester::{keepalive, tls};
-use super::session::{Credentials, Session, chance};
+use super::session::{Session, chance};
 use halite_config::MinionConfig;
 use halite_crypto::Crypticle;
 use halite_sys::exit::ExitError;

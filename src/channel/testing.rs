@@ -1,6 +1,6 @@
 //! Keys and vectors for the unit tests of the minion.
 
-use super::session::Credentials;
+use super::credentials::Credentials;
 use super::signin::{MasterKey, SignInConfig};
 use halite_crypto::{CipherKind, HashType, KeyString, PrivateKey, SessionCipher, clean_key};
 use halite_wire::{Map, Value};

@@ -11,12 +11,13 @@ use super::watch::{Action, Input, Rules, Watch};
 use halite_channel::Identity;
 use halite_channel::STACK;
 use halite_channel::channel::Channel;
+use halite_channel::credentials::Credentials;
 use halite_channel::interrupt::Stop;
 use halite_channel::link::{JobCredentials, export};
 use halite_channel::master_search::Reason;
-use halite_channel::publication::{Job, Received, Receiver, RecentJids};
+use halite_channel::publication::{Job, MAX_RENEWALS, Received, Receiver, RecentJids};
 use halite_channel::rekey;
-use halite_channel::session::{Credentials, Session, random_share};
+use halite_channel::session::{Session, random_share};
 use halite_channel::subscriber::{Subscriber, subscribe};
 use halite_config::MinionConfig;
 use halite_config::paths::minion::cache;
@@ -55,7 +56,7 @@ pub struct MasterConnection {
     pub me: Identity,
     outbox: Outbox,
     watch: Watch,
-    held: VecDeque<(Instant, Vec<Vec<u8>>)>,
+    held: VecDeque<Held>,
     /// Generation of the keys in use.
     generation: u64,
     /// A sign-in is in progress.
@@ -67,6 +68,24 @@ pub struct MasterConnection {
     fetch: Option<Instant>,
     /// It cannot be opened and is given up.
     dead: bool,
+}
+
+/// A publication that waits for keys.
+struct Held {
+    since: Instant,
+    frames: Vec<Vec<u8>>,
+    /// How often new keys did not decrypt it.
+    renewals: u8,
+}
+
+impl Held {
+    fn new(frames: Vec<Vec<u8>>) -> Held {
+        Held {
+            since: Instant::now(),
+            frames,
+            renewals: 0,
+        }
+    }
 }
 
 /// What was received on a connection.
@@ -311,9 +330,9 @@ impl MasterConnection {
                 break;
             };
             match subscriber.receive()? {
-                Some(frames) if self.held.is_empty() => self.receive(frames, true, &mut heard),
+                Some(frames) if self.held.is_empty() => self.receive(Held::new(frames), &mut heard),
                 // It queues behind one that waits for new keys.
-                Some(frames) => self.hold(frames),
+                Some(frames) => self.hold(Held::new(frames)),
                 None => break,
             }
         }
@@ -327,11 +346,11 @@ impl MasterConnection {
         Ok(heard)
     }
 
-    fn receive(&mut self, frames: Vec<Vec<u8>>, may_renew: bool, heard: &mut ReceivedJobs) {
+    fn receive(&mut self, publication: Held, heard: &mut ReceivedJobs) {
         let Some(receiver) = &mut self.receiver else {
             return;
         };
-        match receiver.receive(&frames, &self.me) {
+        match receiver.receive(&publication.frames, &self.me) {
             Received::Job(job) => heard.jobs.push(job),
             Received::Ignored(why) => log::debug!("ignoring a publication: {why}"),
             Received::Rekey(within) => {
@@ -340,9 +359,9 @@ impl MasterConnection {
                 log::debug!("the key of publications changes");
                 self.fetch = Some(Instant::now() + random_share(within));
             }
-            Received::Unknown if may_renew => {
+            Received::Unknown if publication.renewals < MAX_RENEWALS => {
                 log::info!("a publication was encrypted with an unknown key; getting new keys");
-                self.hold(frames);
+                self.hold(publication);
                 self.renew();
             }
             Received::Unknown => {
@@ -351,12 +370,12 @@ impl MasterConnection {
         }
     }
 
-    fn hold(&mut self, frames: Vec<Vec<u8>>) {
+    fn hold(&mut self, publication: Held) {
         if self.held.len() >= MAX_HELD {
             log::error!("too many publications are waiting for new keys; dropping one");
             return;
         }
-        self.held.push_back((Instant::now(), frames));
+        self.held.push_back(publication);
     }
 
     /// Gets new keys in a thread, by a sign-in if they cannot be fetched; when done, the loop is woken.
@@ -381,7 +400,9 @@ impl MasterConnection {
         name: &str,
         get: impl FnOnce(&Arc<Session>, u64, &Stop) -> Result<(), ExitError> + Send + 'static,
     ) {
-        let (session, shared, seen) = (self.session.clone(), self.shared.clone(), self.generation);
+        let (session, shared) = (self.session.clone(), self.shared.clone());
+        // What another thread got before now does not count.
+        let seen = session.present().map_or(0, |present| present.generation);
         let index = self.index;
         self.renewing = self.shared.run_aside(name, move || {
             Some(match get(&session, seen, &shared.stop) {
@@ -425,15 +446,21 @@ impl MasterConnection {
                 // The key was deleted meanwhile, and with it the grains that the master had.
                 self.refresh_pillar();
             }
-            for (_, frames) in std::mem::take(&mut self.held) {
-                self.receive(frames, false, heard);
+            let held = std::mem::take(&mut self.held);
+            if held.front().is_some_and(|first| first.renewals == 0) {
+                self.fruitless = None;
+            }
+            for mut publication in held {
+                publication.renewals += 1;
+                self.receive(publication, heard);
             }
         }
         if self.held.is_empty() {
             return Ok(news);
         }
         let before = self.held.len();
-        self.held.retain(|(since, _)| since.elapsed() < HOLD);
+        self.held
+            .retain(|publication| publication.since.elapsed() < HOLD);
         if self.held.len() < before {
             log::error!(
                 "dropping publications: no new keys within {} s",

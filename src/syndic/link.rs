@@ -5,10 +5,11 @@ use super::{MOST_HELD, MOST_JOBS, Shared, TURN, spawn};
 use crossbeam_channel::{Sender, TrySendError};
 use halite_channel::FatalError;
 use halite_channel::channel::Channel;
+use halite_channel::credentials::Credentials;
 use halite_channel::interrupt::{Stop, Waker};
 use halite_channel::master_search::Reason;
-use halite_channel::publication::{Job, Received, Receiver};
-use halite_channel::session::{Credentials, Session, jittered};
+use halite_channel::publication::{Job, MAX_RENEWALS, Received, Receiver};
+use halite_channel::session::{Session, jittered};
 use halite_channel::subscriber::{Subscriber, subscribe};
 use halite_config::MinionConfig;
 use halite_sys::exit::ExitError;
@@ -102,7 +103,8 @@ struct Link<'a> {
     alarm: FatalError,
     wake: Waker,
     renewing: Arc<AtomicBool>,
-    held: Vec<Vec<Vec<u8>>>,
+    /// Publications that wait for new keys, and how often those did not decrypt them.
+    held: Vec<(Vec<Vec<u8>>, u8)>,
 }
 
 impl Link<'_> {
@@ -148,7 +150,7 @@ impl Link<'_> {
             self.wake.take();
             self.rekey()?;
             while let Some(frames) = self.subscriber.receive()? {
-                self.receive(frames, true);
+                self.receive(frames, 0);
             }
             if let Some(why) = self.subscriber.lost() {
                 log::info!("the connection to {} has ended: {why}", self.publish_url);
@@ -179,15 +181,15 @@ impl Link<'_> {
         Ok(())
     }
 
-    fn receive(&mut self, frames: Vec<Vec<u8>>, may_renew: bool) {
+    fn receive(&mut self, frames: Vec<Vec<u8>>, renewals: u8) {
         match self.receiver.receive_any(&frames) {
             Received::Job(job) => self.forward(job),
             Received::Ignored(why) => log::debug!("ignoring a publication: {why}"),
             // A syndic notices a new key soon enough by itself; unlike thousands of minions, it need not spread
             // its request.
             Received::Rekey(_) => {}
-            Received::Unknown if may_renew && self.held.len() < MOST_HELD => {
-                self.held.push(frames);
+            Received::Unknown if renewals < MAX_RENEWALS && self.held.len() < MOST_HELD => {
+                self.held.push((frames, renewals));
                 self.renew();
             }
             Received::Unknown => {
@@ -227,11 +229,9 @@ impl Link<'_> {
         if self.renewing.swap(true, Ordering::SeqCst) {
             return;
         }
-        let (session, seen, stop) = (
-            self.plan.session.clone(),
-            self.generation,
-            self.plan.stop.clone(),
-        );
+        let (session, stop) = (self.plan.session.clone(), self.plan.stop.clone());
+        // What another thread got before now does not count.
+        let seen = session.present().map_or(0, |present| present.generation);
         let (alarm, wake, renewing) =
             (self.alarm.clone(), self.wake.clone(), self.renewing.clone());
         let spawned = spawn("sign-in", move || {
@@ -255,6 +255,9 @@ impl Link<'_> {
             .present()
             .filter(|c| c.generation > self.generation)
         else {
+            if !self.held.is_empty() {
+                self.renew();
+            }
             return Ok(());
         };
         self.generation = present.generation;
@@ -265,8 +268,8 @@ impl Link<'_> {
             self.subscriber = subscribe(session, session.context(), &present, true, None)?;
             self.publish_url = present.publish_url.clone();
         }
-        for frames in std::mem::take(&mut self.held) {
-            self.receive(frames, false);
+        for (frames, renewals) in std::mem::take(&mut self.held) {
+            self.receive(frames, renewals + 1);
         }
         Ok(())
     }
