@@ -9,11 +9,11 @@ use super::keys;
 use super::master_search::{Action, Event, MasterOrder, MasterSearch, MasterType, Reason};
 use super::requester::{RequestResult, Requester};
 use super::signin::{
-    Accepted, Exchange, KeptSessions, Known, MasterKey, NextStep, OTHER_MASTER, RetryOptions,
-    SeenMasters, SignInConfig, Verdict,
+    Accepted, Exchange, KeptSessions, Known, NextStep, OTHER_MASTER, RetryOptions, SeenMasters,
+    SignInConfig, Verdict,
 };
 use halite_config::MinionConfig;
-use halite_crypto::{CipherKind, KeyString, SessionCipher, fill_random, nonce};
+use halite_crypto::{CipherKind, SessionCipher, fill_random, nonce};
 use halite_sys::exit::ExitError;
 use halite_sys::log_limiter::LogLimiter;
 use halite_sys::time::unix_now_i64;

@@ -182,7 +182,7 @@ fn run_role(config: &Arc<MasterConfig>, role: &str) -> i32 {
     let lent = FunctionHooks {
         wheel: wheel::answer,
         declared: |api, fun| match api {
-            CallApi::Runner => runner::find(fun).map_or(&[][..], |function| function.args),
+            CallApi::Runner => runner::native(fun).map_or(&[][..], |function| function.args),
             CallApi::Wheel => wheel::find(fun).map_or(&[][..], |function| function.args),
         },
     };

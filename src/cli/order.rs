@@ -84,7 +84,7 @@ fn full(kind: &str, fun: &str, jid: &str, user: String, args: &Args) -> Map {
 }
 
 fn by_wheel(config: &MasterConfig, fun: &str, args: Args, user: String) -> Map {
-    if wheel::find(fun).is_none() {
+    if !wheel::exists(config, fun) {
         return missing();
     }
     let jid = JidClock::default().next();
@@ -103,7 +103,7 @@ fn by_wheel(config: &MasterConfig, fun: &str, args: Args, user: String) -> Map {
 }
 
 fn by_runner(config: MasterConfig, fun: &str, args: Args, user: String) -> Map {
-    if runner::find(fun).is_none() {
+    if !runner::exists(&config, fun) {
         return missing();
     }
     let mut launch = Launch::by_current_user(&config);
@@ -126,8 +126,9 @@ fn run_function(
 ) -> Result<(RunnerOutput, i64), RunError> {
     let mut quiet = |_: &str, _: &Value, _: bool| {};
     let stop = StopFlag::install().unwrap_or_default();
+    let function = runner::find(&config, fun);
     let mut context = RunContext::new(config, stop, &mut quiet);
-    let ran = runner::run_as(&mut context, fun, runner::find(fun), Ok(args), launch)?;
+    let ran = runner::run_as(&mut context, fun, function.as_ref(), Ok(args), launch)?;
     Ok((ran, context.run.retcode))
 }
 

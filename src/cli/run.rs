@@ -105,7 +105,7 @@ pub fn run() -> i32 {
     };
     register_runners();
     if options.doc {
-        return document(options.fun.as_deref().unwrap_or_default());
+        return document(&options);
     }
     let mut config = match load_master(&options.common.config_dir) {
         Ok(config) => config,
@@ -135,11 +135,10 @@ pub fn run() -> i32 {
     if options.auth.is_enabled() {
         return remote(&options, name, config);
     }
-    let Some(function) = runner::find(name) else {
-        return fail(
-            format!("'{name}' is not available; `halite-run -d` lists all functions"),
-            1,
-        );
+    let Some(function) = runner::find(&config, name) else {
+        let why = runner::missing(&config, name).to_string();
+        let why = why.trim_end_matches('.');
+        return fail(format!("{why}; `halite-run -d` lists all functions"), 1);
     };
     let args = match options.arguments() {
         Ok(args) => args,
@@ -153,9 +152,9 @@ pub fn run() -> i32 {
         println!("jid: {}", launch.jid);
     }
     if options.detach {
-        detach(function, args, launch)
+        detach(&function, args, launch)
     } else {
-        execute(&options, config, function, args, &launch)
+        execute(&options, config, &function, args, &launch)
     }
 }
 
@@ -279,9 +278,15 @@ fn remote(options: &RunOptions, name: &str, config: MasterConfig) -> i32 {
     }
 }
 
-fn document(wanted: &str) -> i32 {
+fn document(options: &RunOptions) -> i32 {
+    let wanted = options.fun.as_deref().unwrap_or_default();
+    // Without a configuration there are no files of users.
+    let all = match load_master(&options.common.config_dir) {
+        Ok(config) => runner::all_functions(&config),
+        Err(_) => runner::functions().copied().collect(),
+    };
     let mut found = false;
-    for function in runner::functions() {
+    for function in all {
         let module = function.name.split('.').next();
         if wanted.is_empty() || function.name == wanted || module == Some(wanted) {
             found = true;

@@ -10,6 +10,7 @@ pub mod keys;
 pub mod listen;
 pub mod local;
 pub mod orchestrate;
+pub mod python;
 pub mod runner;
 pub mod samples;
 pub mod sls;

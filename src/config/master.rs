@@ -452,8 +452,26 @@ options! {
         minionfs_whitelist: Vec<String> = "[]";
         /// Globs of minions whose files are not offered.
         minionfs_blacklist: Vec<String> = "[]";
-        /// Directory to which `saltutil.sync_*` copies Python modules, for stock tools. Empty: `extmods` in `cachedir`.
+        /// Directory to which `saltutil.sync_*` copies Python files. Empty: `extmods` in `cachedir`.
         extension_modules: PathBuf = "/var/cache/{product}/master/extmods";
+        /// The Python interpreter for Python files of users. Empty: the first `python3` in `PATH`.
+        python: String = "''";
+        /// An installed Salt whose Python modules this master uses where it has none: its virtual environment, or its Python.
+        legacy_salt: String = "''";
+        /// Directories with Python files in `runners`, `pillar` and so on.
+        module_dirs: Vec<String> = "[]";
+        /// Further directories with runners in Python.
+        runner_dirs: Vec<String> = "[]";
+        /// Further directories with wheel modules in Python.
+        wheel_dirs: Vec<String> = "[]";
+        /// Further directories with external pillars in Python.
+        pillar_dirs: Vec<String> = "[]";
+        /// Further directories with modules of `master_tops` in Python.
+        top_dirs: Vec<String> = "[]";
+        /// Further directories with renderers in Python.
+        render_dirs: Vec<String> = "[]";
+        /// Further directories with utility modules in Python.
+        utils_dirs: Vec<String> = "[]";
         /// Let `saltutil.sync_*` remove modules from there that the file server no longer has.
         clean_dynamic_modules: bool = "true";
         /// Modules that `saltutil.sync_*` copies: lists of names per kind (`modules`, `states`, ...). A kind without an

@@ -291,7 +291,7 @@ options! {
         file_roots: Roots = "{base: [/srv/salt, /srv/spm/salt]}";
         /// Directory for modules synced by `saltutil.sync_*`, with the subdirectories `modules`, `grains` and so on.
         extension_modules: PathBuf = "/var/cache/{product}/minion/extmods";
-        /// Further directories with executable modules.
+        /// Further directories with modules of users, and with such directories as `returners` and `beacons`.
         module_dirs: Vec<String> = "[]";
         /// Further directories with executables that print grains.
         grains_dirs: Vec<String> = "[]";

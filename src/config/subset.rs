@@ -238,6 +238,14 @@ impl FileServerOptions {
         self.fileserver_list_cache_time = 0;
         self
     }
+
+    /// The same options without the files that minions have sent: for code that the master runs.
+    #[must_use]
+    pub fn without_minions(mut self) -> FileServerOptions {
+        let is_of_minions = |name: &String| ["minion", "minionfs"].contains(&name.as_str());
+        self.fileserver_backend.retain(|name| !is_of_minions(name));
+        self
+    }
 }
 
 fn source(opts: &Map) -> Result<Source, ConfigError> {

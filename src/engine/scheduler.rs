@@ -86,11 +86,11 @@ pub(super) fn faults(config: &MasterConfig) -> Vec<String> {
     for spec in schedule.specs() {
         let (known, lister) = match spec.function.strip_prefix("wheel.") {
             Some(name) => (
-                wheel::find(name).is_some(),
+                wheel::exists(config, name),
                 "docs/compatibility.md lists wheel functions",
             ),
             None => (
-                runner::find(runner_name(spec)).is_some(),
+                runner::exists(config, runner_name(spec)),
                 "`halite-run -d` lists runner functions",
             ),
         };
@@ -245,8 +245,8 @@ fn runner_function(
     let mut launch = Launch::by_current_user(config);
     launch.user = USER.to_owned();
     launch.keep = spec.return_job == ReturnJob::Cached;
-    let function = runner::find(name);
-    match runner::run_as(&mut context, name, function, Ok(args), &launch) {
+    let function = runner::find(config, name);
+    match runner::run_as(&mut context, name, function.as_ref(), Ok(args), &launch) {
         Ok(ran) => Ok((ran.to_value(), context.run.retcode)),
         Err(e) => {
             if stop.is_set() {

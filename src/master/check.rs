@@ -4,6 +4,7 @@ use super::roles::TOPOLOGY;
 use super::worker::tops::MODULE;
 use halite_config::{ClusterConfig, MasterConfig};
 use halite_render::pillar::ext_pillar_names;
+use halite_render::python::may_have;
 use halite_store::Stores;
 use halite_store::files::absent_backends;
 use halite_store::keys::KeyState;
@@ -51,14 +52,25 @@ fn absent(config: &MasterConfig) -> Vec<String> {
     let names = entries.iter().filter_map(Value::as_map);
     let names = names.flat_map(|entry| entry.iter().filter_map(|(name, _)| name.as_str()));
     let known: Vec<&str> = ext_pillar_names().collect();
-    out.extend(names.filter(|n| !known.contains(n)).map(|name| {
+    let opts = config.as_map();
+    let absent = |kind, name: &str| !may_have(&opts, kind, name);
+    let unknown = names.filter(|n| !known.contains(n) && absent("pillar", n));
+    out.extend(unknown.map(|name| {
         let known = known.join(", ");
-        format!("ext_pillar: '{name}' is not available; pillars are compiled without it; there are {known}")
+        format!(
+            "ext_pillar: '{name}' is not available; pillars are compiled without it; there are {known}, and \
+             the Python files that `halite-run saltutil.sync_pillar` fetches"
+        )
     }));
     let tops = config.master_tops.iter().filter_map(|(n, _)| n.as_str());
     out.extend(
-        tops.filter(|n| *n != MODULE)
-            .map(|name| format!("master_tops: '{name}' is not available; there is {MODULE}")),
+        tops.filter(|n| *n != MODULE && absent("tops", n))
+            .map(|name| {
+                format!(
+                    "master_tops: '{name}' is not available; there is {MODULE}, and the Python files that \
+                     `halite-run saltutil.sync_tops` fetches"
+                )
+            }),
     );
     out
 }

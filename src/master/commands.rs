@@ -176,7 +176,7 @@ static COMMANDS: &[Command] = &[
     row("_aes_keys", Class::Auth, Minion, Aes(|w, _, _| aes::aes_keys(w))),
     counted("_pillar", Class::Pillar, Minion, |s| &mut s.pillars, AesAnswer(pillar::answer)),
     row("_master_opts", Class::Other, Minion, Aes(|w, _, load| Ok(aes::master_opts(w, &load)))),
-    row("_master_tops", Class::Other, Minion, Aes(|w, id, _| Ok(tops::request(w, id)))),
+    row("_master_tops", Class::Other, Minion, Aes(|w, id, load| Ok(tops::request(w, id, &load)))),
     row("_register_resources", Class::Other, Minion, Aes(|_, _, _| Ok(true.into()))),
     row("revoke_auth", Class::Other, Minion, Aes(aes::revoke_auth)),
 

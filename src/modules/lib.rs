@@ -18,7 +18,6 @@ pub mod net;
 pub mod pillar;
 mod programs;
 pub mod python;
-pub mod python_files;
 pub mod render;
 pub mod returners;
 pub mod versions;

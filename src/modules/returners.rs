@@ -2,8 +2,10 @@
 //! _thread_return`, `salt/returners/__init__.py`).
 
 use crate::context::Context;
+use crate::execution::python_modules;
 use crate::python;
 use halite_config::{Flavour, Returner, Settings};
+use halite_python::JobHost;
 use halite_returners::helper::Helper;
 use halite_returners::{Opener, Store};
 use halite_store::jobs::{JobUpdate, StoredReturn};
@@ -16,6 +18,8 @@ use std::time::{Duration, Instant};
 
 /// Timeout for all returners of a job together.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// The kind of Python files.
+const KIND: &str = "returners";
 /// Keys of a `_return` load that only the master uses.
 const FOR_THE_MASTER: [&str; 3] = ["cmd", "id", "_stamp"];
 
@@ -123,16 +127,46 @@ pub fn run(ctx: &Context, wanted: &ReturnerSelection, ret: Map) {
         }
     }
     ret.set("id", ctx.id.as_str());
-    let mut places = Vec::new();
+    let (mut places, mut in_python) = (Vec::new(), Vec::new());
     for name in &wanted.names {
-        match find(ctx, name) {
+        let ours = find(ctx, name);
+        if has_python(ctx, name, ours.is_some()) {
+            in_python.push(name);
+            continue;
+        }
+        match ours {
             Some(returner) => places.push((name.clone(), open(ctx, returner, wanted))),
             None => log::error!(
                 "Returner {name}.returner could not be loaded: '{name}.returner' is not available."
             ),
         }
     }
-    write(places, &ctx.id, ret, TIMEOUT);
+    if !places.is_empty() {
+        write(places, &ctx.id, ret.clone(), TIMEOUT);
+    }
+    if in_python.is_empty() {
+        return;
+    }
+    // Of its own, with a limit: whatever the job left running in its host is none of theirs.
+    let ctx = Context {
+        python: JobHost::with_limit(TIMEOUT),
+        ..ctx.clone()
+    };
+    for name in in_python {
+        let args = vec![ret.clone().into()];
+        let done = python_modules::use_function(&ctx, KIND, &format!("{name}.returner"), args);
+        if let Err(e) = done {
+            let jid = ret.str("jid").unwrap_or_default();
+            log::error!("The return failed for job {jid}: {name}: {}", e.message());
+        }
+    }
+}
+
+/// Whether a returner is a Python file of a user, or one of an installed Salt; `is_ours` if halite has one of that name.
+pub fn has_python(ctx: &Context, name: &str, is_ours: bool) -> bool {
+    let disabled = ctx.opts.get("disable_returners").map(Value::str_list);
+    let is_disabled = disabled.unwrap_or_default().iter().any(|d| d == name);
+    !is_disabled && python_modules::has(ctx, KIND, &format!("{name}.returner"), is_ours)
 }
 
 /// Writes to all returners in parallel, so that a hanging one does not block the others.

@@ -137,12 +137,14 @@ impl Host {
         name: &str,
         changes: Map,
         args: Vec<Value>,
+        deadline: Option<Instant>,
         service: &mut dyn Service,
     ) -> Result<Value, HostError> {
         let _turn = self.turn();
+        let deadline = deadline.into_iter().chain(self.deadline).min();
         self.send(&pair(name, Value::Array(vec![changes.into(), args.into()])))?;
         loop {
-            let Value::Array(mut message) = self.receive()? else {
+            let Value::Array(mut message) = self.receive(deadline)? else {
                 return Err(nonsense());
             };
             let kind = match message.first() {
@@ -179,15 +181,13 @@ impl Host {
         frame::write(&process.stream, &body).map_err(|e| broken(&mut process, &e))
     }
 
-    fn receive(&self) -> Result<Value, HostError> {
+    fn receive(&self, deadline: Option<Instant>) -> Result<Value, HostError> {
         let mut process = lock(&self.process);
-        if let Some(deadline) = self.deadline {
-            let left = deadline.saturating_duration_since(Instant::now());
-            // No time at all would mean no limit.
-            let left = left.max(Duration::from_millis(1));
-            let set = process.stream.set_read_timeout(Some(left));
-            set.map_err(|e| broken(&mut process, &e))?;
-        }
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        // No time at all would mean no limit.
+        let left = left.map(|left| left.max(Duration::from_millis(1)));
+        let set = process.stream.set_read_timeout(left);
+        set.map_err(|e| broken(&mut process, &e))?;
         let body = frame::read(&process.stream).map_err(|e| broken(&mut process, &e))?;
         marshal::decode(&body).map_err(|e: MarshalError| {
             HostError::Broken(format!("the Python process sent something unreadable: {e}"))

@@ -4,6 +4,7 @@
 //! request, and ends it when the last clone is dropped. Both sides speak frames ([`frame`]) of Python's `marshal` format
 //! ([`marshal`]) over a socket pair; calls go both ways and nest. Only this side decodes data it does not trust.
 
+pub mod files;
 pub mod frame;
 mod host;
 mod job;

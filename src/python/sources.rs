@@ -40,6 +40,8 @@ const MODULES: &[(&str, &str)] = sources![
     "salt.loader" => "salt/loader.py",
     "salt.modules" => "salt/modules/__init__.py",
     "salt.modules.cmdmod" => "salt/modules/cmdmod.py",
+    "salt.returners" => "salt/returners.py",
+    "salt.runner" => "salt/runner.py",
     "salt.syspaths" => "salt/syspaths.py",
     "salt.utils" => "salt/utils/__init__.py",
     "salt.utils.args" => "salt/utils/args.py",
@@ -72,6 +74,7 @@ const MODULES: &[(&str, &str)] = sources![
     "salt.utils.versions" => "salt/utils/versions.py",
     "salt.utils.yaml" => "salt/utils/yaml.py",
     "salt.version" => "salt/version.py",
+    "salt.wheel" => "salt/wheel.py",
 ];
 
 /// All of it, as the bootstrap reads it; without our part of `salt` where Salt itself is installed.

@@ -11,6 +11,7 @@ pub mod master_sls;
 pub mod merge;
 pub mod pillar;
 pub mod pipeline;
+pub mod python;
 pub mod scene;
 mod sls_renderer;
 pub mod state;

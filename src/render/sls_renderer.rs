@@ -5,13 +5,14 @@ use super::fleet::Fleet;
 use super::functions::{BuiltinFunctions, ChainedLoader, FunctionContext, FunctionLoader, LazyMap};
 use super::gpg::Gpg;
 use super::pipeline::{Pipeline, Source, Templates, python_args, render_yaml};
+use super::python::{About, MasterPython, text_of};
 use super::scene::{Scene, SceneRenderer, SceneTemplate, Trees};
 use super::template::TemplateEngine;
 use halite_config::{MasterConfig, RenderOptions};
 use halite_jinja::Obj;
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
-use std::cell::RefCell;
+use std::cell::{LazyCell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
@@ -63,14 +64,19 @@ pub(super) struct RenderContext {
     pub fleet: Option<Rc<Fleet>>,
     /// Functions of the minion that renders for itself.
     pub functions: Option<Rc<dyn FunctionLoader>>,
+    /// Python files of a master.
+    pub python: Option<Rc<MasterPython>>,
 }
 
 impl RenderContext {
     /// For a master.
     pub fn of_master(config: &MasterConfig) -> RenderContext {
+        let context = RenderContext::new(config.into(), config.as_map());
+        let opts = Arc::new(Map::clone(&context.opts));
         RenderContext {
             fleet: Some(Rc::new(Fleet::new(config))),
-            ..RenderContext::new(config.into(), config.as_map())
+            python: Some(Rc::new(MasterPython::new(opts))),
+            ..context
         }
     }
 
@@ -93,6 +99,7 @@ impl RenderContext {
             gpg: Gpg::new(&options),
             fleet: None,
             functions: None,
+            python: None,
             opts: Rc::new(opts),
             options: Rc::new(options),
         }
@@ -131,6 +138,8 @@ pub(super) struct SlsRenderer {
     pillar_rend: bool,
     /// The environment of the running template.
     saltenv: RefCell<String>,
+    /// What Python code sees.
+    about: OnceCell<About>,
     deadline: Instant,
 }
 
@@ -173,7 +182,22 @@ impl SlsRenderer {
                 }),
                 pillar_rend: subject.pillar_rend,
                 saltenv: RefCell::default(),
+                about: OnceCell::new(),
                 deadline: subject.deadline,
+            }
+        })
+    }
+
+    /// What Python code on a master sees.
+    pub fn about(&self) -> &About {
+        self.about.get_or_init(|| {
+            let scene = self.renderer.scene();
+            About {
+                opts: Arc::new(LazyCell::force(&scene.opts).clone()),
+                grains: scene.grains.clone(),
+                pillar: scene.pillar.clone(),
+                functions: Some(scene.functions.clone()),
+                deadline: self.deadline,
             }
         })
     }
@@ -220,8 +244,11 @@ impl Templates for SlsRenderer {
     }
 
     fn has_python(&self, renderer: &str, is_ours: bool) -> bool {
-        let functions = self.context.functions.as_ref();
-        functions.is_some_and(|functions| functions.has_renderer(renderer, is_ours))
+        match (&self.context.functions, &self.context.python) {
+            (Some(functions), _) => functions.has_renderer(renderer, is_ours),
+            (None, Some(python)) => python.has_renderer(self.about(), renderer, is_ours),
+            (None, None) => false,
+        }
     }
 
     fn python(
@@ -231,11 +258,14 @@ impl Templates for SlsRenderer {
         input: Value,
         args: &str,
     ) -> Result<Value, RenderError> {
-        let Some(functions) = &self.context.functions else {
-            return Err(RenderError::new("there is no Python here"));
-        };
-        let done = functions.render(python_args(source, renderer, input, args));
-        done.map_err(RenderError::new)
+        let args = python_args(source, renderer, input, args);
+        match (&self.context.functions, &self.context.python) {
+            (Some(functions), _) => functions.render(args).map_err(RenderError::new),
+            (None, Some(python)) => python
+                .request(self.about(), "render", args)
+                .map_err(|e| RenderError::new(text_of(e))),
+            (None, None) => Err(RenderError::new("there is no Python here")),
+        }
     }
 
     fn gpg(&self, source: &Source, data: &mut Value) -> Result<(), RenderError> {

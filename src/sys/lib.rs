@@ -23,6 +23,7 @@ pub mod ownership;
 pub mod pam;
 pub mod process;
 pub mod procs;
+pub mod programs;
 pub mod safe_open;
 pub mod sandbox;
 pub mod scoreboard;

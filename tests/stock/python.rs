@@ -1,8 +1,11 @@
 //! The corpus of `tests/data/python`: modules, states, grains, utilities and renderers of all the shapes that public trees
 //! have, with the outcomes that stock 3006 and 3008 gave (`stock.py`, which also records them anew).
 
+use halite_ipc::Subscriber;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
+use testing::{LONG, Master, Minion, Stock, halite_program, wait_until};
 
 #[test]
 fn the_corpus_has_the_same_outcome_as_with_stock() {
@@ -59,4 +62,164 @@ fn our_part_of_salts_package_answers_as_salts() {
         assert_eq!(ours, stock);
     }
     assert_eq!(ours.lines().count(), stock.lines().count());
+}
+
+/// Runners, wheel functions, external pillars, tops and renderers in Python on a master: the same calls, at stock's and at ours,
+/// where a minion of stock's gets its pillar.
+#[test]
+fn python_on_a_master_does_what_it_does_at_stocks() {
+    let (Some(stock), Some(older)) = (Stock::find("3008"), Stock::find("3006")) else {
+        return;
+    };
+    let data = testing::top().join("tests/data/python/master");
+    let lines = format!(
+        "auto_accept: true\nfile_roots: {{base: [{0}/srv]}}\npillar_roots: {{base: [{0}/pillar]}}\n\
+         ext_pillar: [{{store: [1, two]}}, {{store: {{a: b}}}}, {{store: one}}, {{labelled: 'l-'}}, {{failing: x}}, {{no_such: x}}]\n\
+         master_tops: {{shelves: {{prefix: m}}}}\ntop_dirs: [{0}/srv/_tops]\n",
+        data.display()
+    );
+    let at = |master: Master, minion: &Stock| {
+        let _minion = Minion::stock(minion, &master, "m1", "");
+        let cli = match master.is_stock() {
+            true => master.stock_cli(&stock),
+            false => master.halite_cli(),
+        };
+        wait_until("the minion answers", || {
+            cli.ask(&["m1", "test.ping"])
+                .is_ok_and(|said| said.get("m1") == Some(&true.into()))
+        });
+        cli.runner(&["saltutil.sync_all"]).ok().expect("it syncs");
+        let mut told = Vec::new();
+        for line in RUNS.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let ran = cli.runner(&[&words[..], &["--out=json"]].concat());
+            told.push(format!("{line}: {}", outcome(&ran.out, &ran.err)));
+        }
+        for env in ["", "pillarenv=broken"] {
+            let words = ["m1", "pillar.items", env];
+            let words = &words[..words.len() - usize::from(env.is_empty())];
+            let pillar = cli.ask(words).expect("a pillar");
+            told.push(format!("pillar {env}: {}", pillar["m1"]));
+        }
+        let top = cli.ask(&["m1", "state.show_top"]).expect("a top file");
+        told.push(format!("top: {}", top["m1"]));
+        told
+    };
+    let expected = at(Master::stock(&stock, &lines), &older);
+    let ours = at(Master::halite(&lines), &older);
+    assert_eq!(ours, expected, "{ours:#?}\n{expected:#?}");
+}
+
+/// What a runner has returned; of an error, what it is about: its other words are another program's.
+fn outcome(out: &str, err: &str) -> String {
+    const ERRORS: [(&str, &str); 7] = [
+        ("there is nothing left", "refused"),
+        ("no way to ask", "wrong"),
+        ("KeyError: 'missing'", "broken"),
+        (
+            "missing 1 required positional argument: 'item'",
+            "arguments",
+        ),
+        ("needs item", "arguments"),
+        ("returned False: there is no absent", "absent"),
+        ("is not available", "unknown"),
+    ];
+    let text = format!("{out} {err}");
+    if let Some((_, name)) = ERRORS.iter().find(|(words, _)| text.contains(words)) {
+        return (*name).to_owned();
+    }
+    let lines = out.lines().next_back().unwrap_or_default();
+    let value = serde_json::from_str(out).or_else(|_| serde_json::from_str(lines));
+    value.map_or(text, |value: serde_json::Value| value.to_string())
+}
+
+const RUNS: &str = "\
+warehouse.list
+warehouse.price nails 3 colour=blue
+warehouse.price
+warehouse.minions
+warehouse.grains_of m1
+warehouse.later m1
+warehouse.nobody
+warehouse.other
+warehouse.keys
+warehouse.own_wheel
+warehouse.tell shop/told
+warehouse.util
+warehouse.refuse
+warehouse.wrong
+warehouse.broken
+warehouse.code
+warehouse.role
+depot.where
+absent.never
+renamed.where
+warehouse.no_such";
+
+/// Returners and beacons in Python: what they write and tell is the same from a minion of stock's and from ours.
+#[test]
+fn returners_and_beacons_in_python_do_what_they_do_at_stocks() {
+    let Some(stock) = Stock::find("3008") else {
+        return;
+    };
+    let data = testing::top().join("tests/data/python/master");
+    let master = Master::halite(&format!(
+        "auto_accept: true\nfile_roots: {{base: [{}/srv]}}\n",
+        data.display()
+    ));
+    let cli = master.halite_cli();
+    let of = |id: &str, program| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| dir.path().join(name).display().to_string();
+        let (book, door) = (at("book"), at("door"));
+        let lines = format!(
+            "ledger.path: {book}\nloop_interval: 1\nbeacons:\n  door: [{{path: {door}}}, {{interval: 1}}]\n  \
+             back: [{{path: {door}}}, {{beacon_module: door}}, {{interval: 1}}]\n  bad: [{{beacon_module: door}}]\n"
+        );
+        let _minion = Minion::start(program, &master, id, &lines);
+        wait_until("the minion answers", || {
+            let said = cli.ask(&[id, "test.ping"]);
+            said.is_ok_and(|said| said.get(id) == Some(&true.into()))
+        });
+        let mut bus = Subscriber::connect(master.bus()).expect("the bus is there");
+        cli.ask(&[id, "saltutil.sync_all"]).expect("it syncs");
+        let mut told = Vec::new();
+        for word in ["hello", "world"] {
+            let words = [id, "test.echo", word, "--return=ledger,closed"];
+            cli.ask(&words).expect("an answer");
+        }
+        wait_until("both are in the book", || {
+            std::fs::read_to_string(&book).is_ok_and(|text| text.lines().count() == 2)
+        });
+        told.push(std::fs::read_to_string(&book).expect("it is there"));
+        let kept = cli.ask(&[id, "ret.get_fun", "ledger", "test.echo"]);
+        told.push(kept.expect("an answer")[id].to_string());
+        for word in ["open", "shut"] {
+            std::fs::write(&door, word).expect("a file can be written");
+            let mut event = |tag: String| {
+                let end = std::time::Instant::now() + LONG;
+                while std::time::Instant::now() < end {
+                    let next = bus.next(Some(Duration::from_millis(200)));
+                    let Some(event) = next.expect("the bus is there") else {
+                        continue;
+                    };
+                    if event.tag == tag {
+                        let data = halite::wire::msgpack::decode(&event.payload);
+                        let mut data = data.expect("data").into_map().expect("a map");
+                        data.remove("_stamp");
+                        return format!("{tag} {data:?}");
+                    }
+                }
+                panic!("no event {tag}");
+            };
+            // The first of both beacons has seen it for the other one: they are one module.
+            told.push(event(format!("salt/beacon/{id}/door/{word}")));
+        }
+        told.iter()
+            .map(|text| text.replace(id, "ID"))
+            .collect::<Vec<_>>()
+    };
+    let expected = of("theirs", stock.program("salt-minion"));
+    let ours = of("ours", halite_program("halite-minion"));
+    assert_eq!(ours, expected, "{ours:#?}\n{expected:#?}");
 }

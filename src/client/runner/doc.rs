@@ -11,8 +11,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         name: "doc.runner",
         args: &[],
         doc: "What each runner function does.",
-        run: |_, _| {
-            let all = super::functions();
+        run: |context, _| {
+            let all = super::all_functions(&context.config).into_iter();
             Ok(docs(all.map(|f| (f.name, f.usage(), f.doc))))
         },
     },

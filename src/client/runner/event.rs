@@ -81,7 +81,9 @@ fn send(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError>
 }
 
 /// Fires an event with a time stamp on the master's bus.
-pub(super) fn fire(config: &MasterConfig, tag: String, mut data: Map) -> Result<(), RunError> {
+/// # Errors
+/// The master does not run.
+pub fn fire(config: &MasterConfig, tag: String, mut data: Map) -> Result<(), RunError> {
     data.set(
         "_stamp",
         halite_ipc::stamp_now(config.salt_series.stamp_style()),

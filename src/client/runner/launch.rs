@@ -47,6 +47,8 @@ pub type Printer = Box<dyn FnMut(&Value)>;
 pub struct Run {
     /// Its jid; `None` before the first run.
     pub jid: Option<Jid>,
+    /// The function.
+    pub fun: String,
     /// The calling user.
     pub user: String,
     /// Salt's `__context__["retcode"]`: anything but 0 makes the run a failure.
@@ -108,6 +110,7 @@ pub fn run_as(
 ) -> Result<RunnerOutput, RunError> {
     let fresh = Run {
         jid: Some(launch.jid.clone()),
+        fun: name.to_owned(),
         user: launch.user.clone(),
         retcode: 0,
         printer: context.run.printer.take(),
@@ -151,7 +154,7 @@ fn execute(
     args: Result<Args, RunError>,
     data: &mut Map,
 ) -> Result<RunnerOutput, RunError> {
-    let function = function.ok_or_else(|| super::not_available(name))?;
+    let function = function.ok_or_else(|| super::missing(&context.config, name))?;
     let args = args?;
     args.check(function.name, function.args)?;
     data.set("fun_args", args.to_value());

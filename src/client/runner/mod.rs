@@ -1,7 +1,7 @@
 //! Runners: functions that run on the master's host, called by `halite-run` in its own process, or through the
 //! master in a process for each ([`process`]).
 //!
-//! There is one table of functions; others do not exist. Each run fires `salt/run/<jid>/new` and `ret` and is
+//! There is one table of functions, and Python files of users ([`crate::python`]). Each run fires `salt/run/<jid>/new` and `ret` and is
 //! stored in the job cache, as in Salt (reference `salt-local.md` 2.4, 10.1).
 
 mod batch;
@@ -29,14 +29,17 @@ mod survey;
 mod test;
 
 pub use crate::call::{Args, ArgsError, RunError, not_available};
+pub use event::fire;
 pub use launch::{Launch, Run, run, run_as};
 pub use salt::command;
 
 use super::local::LocalClient;
+use super::python::{Described, Python, run_runner};
 use halite_config::MasterConfig;
 use halite_store::Stores;
 use halite_sys::signals::StopFlag;
 use halite_wire::{Map, Value};
+use std::cell::Cell;
 use std::sync::OnceLock;
 
 /// The result of a runner.
@@ -118,6 +121,7 @@ impl<'a> RunContext<'a> {
 }
 
 /// A runner function.
+#[derive(Clone, Copy)]
 pub struct Function {
     /// `module.function`.
     pub name: &'static str,
@@ -182,7 +186,75 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
     .flatten()
 }
 
-/// Finds a function by name.
-pub fn find(name: &str) -> Option<&'static Function> {
+/// Finds one of our own functions by name.
+pub fn native(name: &str) -> Option<&'static Function> {
     functions().find(|f| f.name == name)
+}
+
+/// Finds a function by name: in Python files of users, or one of our own.
+pub fn find(config: &MasterConfig, name: &str) -> Option<Function> {
+    let ours = native(name);
+    let python = Python::new(config);
+    match python.find("runners", name, ours.is_some()) {
+        Ok(Some(found)) => {
+            // The process that has loaded it runs it, too.
+            FOUND.set(Some(python));
+            Some(in_python(found))
+        }
+        Ok(None) => ours.copied(),
+        Err(e) => {
+            log::error!("{name}: {e}");
+            ours.copied()
+        }
+    }
+}
+
+/// The error for a function that is not there, with the reason if a Python file has one.
+pub fn missing(config: &MasterConfig, name: &str) -> RunError {
+    match Python::new(config).reason("runners", name) {
+        Some(why) => RunError::Unknown(why),
+        None => not_available(name),
+    }
+}
+
+/// Whether there is a function of this name, one of ours or in Python.
+pub fn exists(config: &MasterConfig, name: &str) -> bool {
+    native(name).is_some()
+        || matches!(
+            Python::new(config).find("runners", name, false),
+            Ok(Some(_))
+        )
+}
+
+/// Every function, with those of users' Python files.
+pub fn all_functions(config: &MasterConfig) -> Vec<Function> {
+    let mut all: Vec<Function> = Python::new(config)
+        .all("runners")
+        .into_iter()
+        .map(in_python)
+        .collect();
+    for one in functions() {
+        if !all.iter().any(|other| other.name == one.name) {
+            all.push(*one);
+        }
+    }
+    all
+}
+
+thread_local! {
+    /// Where the function that is about to run was found.
+    static FOUND: Cell<Option<Python>> = const { Cell::new(None) };
+}
+
+fn in_python(found: Described) -> Function {
+    Function {
+        name: found.name,
+        args: found.args,
+        doc: found.doc,
+        run: |context, args| {
+            let python = FOUND.take();
+            let python = python.unwrap_or_else(|| Python::new(&context.config));
+            Ok(run_runner(&python, context, args)?.into())
+        },
+    }
 }

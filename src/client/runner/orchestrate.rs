@@ -274,9 +274,9 @@ fn call_runner(config: &MasterConfig, stop: &StopFlag, user: &str, name: &str, a
     let mut context = RunContext::new(config.clone(), stop.clone(), &mut quiet);
     let mut launch = Launch::by_current_user(config);
     launch.user = user.to_owned();
-    let function = super::find(name);
+    let function = super::find(config, name);
     let jid = launch.jid.to_string();
-    let done = super::run_as(&mut context, name, function, Ok(args), &launch);
+    let done = super::run_as(&mut context, name, function.as_ref(), Ok(args), &launch);
     let (value, success) = match done {
         Ok(ran) => (ran.to_value(), context.run.retcode == 0),
         Err(e) => (e.event_text("runner", name).into(), false),

@@ -33,8 +33,8 @@ pub fn run(config: MasterConfig) -> i32 {
     }
     let in_time = !matches!(slot, Ok(None));
     let mut show = |_: &str, _: &halite_wire::Value, _: bool| {};
+    let function = super::find(&config, &call.fun);
     let mut context = RunContext::new(config, stop, &mut show);
-    let function = super::find(&call.fun);
     let launch = Launch {
         jid: call.jid,
         user: call.user,
@@ -48,7 +48,7 @@ pub fn run(config: MasterConfig) -> i32 {
             "the runner was stopped while it was queued".into(),
         ))
     };
-    match run_as(&mut context, &call.fun, function, args, &launch) {
+    match run_as(&mut context, &call.fun, function.as_ref(), args, &launch) {
         Ok(_) => 0,
         Err(e) => {
             log::error!("runner {}, jid {}: {e}", call.fun, launch.jid);

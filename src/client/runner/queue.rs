@@ -346,7 +346,8 @@ fn process_runner(context: &mut RunContext, args: &Args) -> Result<RunnerOutput,
             return Err(invalid("an item of this queue is not a call of a runner"));
         };
         let fun = call.str("fun").unwrap_or_default();
-        let function = super::find(fun).ok_or_else(|| super::not_available(fun))?;
+        let function =
+            super::find(&context.config, fun).ok_or_else(|| super::not_available(fun))?;
         let list = |key: &str| call.get(key).and_then(Value::as_array);
         let args = Args {
             positional: list("args").unwrap_or_default().to_vec(),
@@ -356,7 +357,7 @@ fn process_runner(context: &mut RunContext, args: &Args) -> Result<RunnerOutput,
                 .cloned()
                 .unwrap_or_default(),
         };
-        super::run(context, function, args)?;
+        super::run(context, &function, args)?;
     }
     Ok(Value::Nil.into())
 }

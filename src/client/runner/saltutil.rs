@@ -1,5 +1,5 @@
-//! `saltutil.sync_*`: copies administrators' Python modules for stock's tools (`salt/runners/saltutil.py`). The
-//! master itself runs none of them.
+//! `saltutil.sync_*`: copies administrators' Python modules (`salt/runners/saltutil.py`). The master runs those of runners, wheel,
+//! pillar, tops, renderers and utils; the others are for stock's tools.
 
 use super::{Args, Function, RunContext, RunError, RunnerOutput, not_available};
 use halite_config::{FileServerOptions, SaltSeries};
@@ -18,7 +18,7 @@ macro_rules! of_kind {
             doc: concat!(
                 "Copies the modules of salt://_",
                 $form,
-                " into `extension_modules` on the master, for stock's tools: the names of new and changed ones."
+                " into `extension_modules` on the master: the names of new and changed ones."
             ),
             run: |context, args| Ok(one(context, args, $form).into()),
         }
@@ -29,7 +29,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "saltutil.sync_all",
         args: ARGS,
-        doc: "Copies the modules of all kinds into `extension_modules` on the master, for stock's tools.",
+        doc: "Copies the modules of all kinds into `extension_modules` on the master.",
         run: all,
     },
     of_kind!("cache", "cache"),
@@ -58,7 +58,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "saltutil.sync_wrapper",
         args: ARGS,
-        doc: "Copies the modules of salt://_wrapper into `extension_modules` on the master, for stock's tools (3007 and later).",
+        doc: "Copies the modules of salt://_wrapper into `extension_modules` on the master (3007 and later).",
         run: wrapper,
     },
 ];
@@ -129,6 +129,8 @@ fn one(context: &RunContext, args: &Args, form: &str) -> Value {
     };
     // A cached list may be outdated.
     let options = FileServerOptions::from(config).uncached();
+    // What a minion has sent must not run on the master.
+    let options = options.without_minions();
     sync(&mut FileServer::new(&options), config, form, &envs, &lists).into()
 }
 

@@ -1,7 +1,7 @@
 //! Wheel functions: keys, configuration and files of the master, for clients that call them through the master
 //! (`salt/wheel/`; reference `salt-local.md` 10.2).
 //!
-//! There is one table of functions; others do not exist. A worker of the master executes them itself, so that
+//! There is one table of functions, and Python files of users ([`crate::python`]). A worker of the master executes them itself, so that
 //! the result is the answer.
 
 mod config;
@@ -11,6 +11,7 @@ mod other;
 mod roots;
 
 use crate::call::{self, Args, RunError, RunEvents, keep};
+use crate::python::{Python, run_wheel};
 use halite_config::{MasterConfig, SaltSeries};
 use halite_master::functions::Call;
 use halite_wire::{Map, Value};
@@ -51,7 +52,12 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
     .flatten()
 }
 
-/// Finds a function by name.
+/// Whether there is a function of this name, one of ours or in Python.
+pub fn exists(config: &MasterConfig, name: &str) -> bool {
+    find(name).is_some() || matches!(Python::new(config).find("wheel", name, false), Ok(Some(_)))
+}
+
+/// Finds one of our own functions by name.
 pub fn find(name: &str) -> Option<&'static Function> {
     functions().find(|f| f.name == name)
 }
@@ -61,7 +67,11 @@ pub fn find(name: &str) -> Option<&'static Function> {
 /// # Errors
 /// There is no such function, the arguments are wrong, or it fails.
 pub fn run(config: &MasterConfig, name: &str, args: &Args) -> Result<Value, RunError> {
-    let function = find(name).ok_or_else(|| call::not_available(name))?;
+    let ours = find(name);
+    if let Some(done) = run_wheel(config, name, args, ours.is_some()) {
+        return done;
+    }
+    let function = ours.ok_or_else(|| call::not_available(name))?;
     args.check(function.name, function.args)?;
     (function.run)(&WheelContext { config }, args)
 }

@@ -273,8 +273,8 @@ fn run(config: &MasterConfig, stop: &StopFlag, fun: &str, args: Args) {
     let mut context = RunContext::new(config.clone(), stop.clone(), &mut quiet);
     let mut launch = Launch::by_current_user(config);
     launch.user = USER.to_owned();
-    let function = runner::find(fun);
-    if let Err(e) = runner::run_as(&mut context, fun, function, Ok(args), &launch) {
+    let function = runner::find(config, fun);
+    if let Err(e) = runner::run_as(&mut context, fun, function.as_ref(), Ok(args), &launch) {
         log::error!("the runner function {fun} of a reaction failed: {e}");
     }
 }

@@ -2,39 +2,87 @@
 //! RemoteFuncs._master_tops`, `salt/tops/ext_nodes.py`).
 
 use super::context::Context;
+use halite_render::python::{About, text_of};
 use halite_sys::command::{self, Limits};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value, shlex, yaml};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-/// The supported module.
+/// Our own module.
 pub(crate) const MODULE: &str = "ext_nodes";
 /// Longest run time of the command in seconds, if a request may take longer at all.
 const PATIENCE: u64 = 30;
 /// Bytes that it may print at most.
 const MOST_OUTPUT: usize = 4 << 20;
 
-/// Maps environments to names of states. The id is that of the channel; the configuration sent by the minion,
-/// from which stock takes the id, is ignored.
-pub(crate) fn request(worker: &Context, id: &MinionId) -> Value {
+/// Maps environments to names of states. The id is that of the channel; that in the configuration sent by the minion, from which
+/// stock takes it, is replaced.
+pub(crate) fn request(worker: &mut Context, id: &MinionId, load: &Map) -> Value {
+    let patience = Duration::from_secs(PATIENCE.min(worker.config.request_timeout));
+    let config = worker.config.clone();
     let mut tops = Map::new();
-    for (name, setting) in worker.config.master_tops.iter() {
-        match (name.as_str(), setting) {
-            (Some(MODULE), Value::Str(line)) if !line.is_empty() => {
-                let patience = PATIENCE.min(worker.config.request_timeout);
-                match ext_nodes(line, id, Duration::from_secs(patience)) {
-                    Ok(more) => merge(&mut tops, more),
-                    Err(e) => log::error!("master_tops: ext_nodes of {id} failed: {e}"),
-                }
+    for (name, setting) in config.master_tops.iter() {
+        let name = name.as_str().unwrap_or_default();
+        let found = match (by_python(worker, name, id, load, patience), name, setting) {
+            (Some(found), ..) => found,
+            (None, MODULE, Value::Str(line)) if !line.is_empty() => ext_nodes(line, id, patience),
+            (None, MODULE, _) => continue,
+            (None, ..) => {
+                log::error!(
+                    "master_tops: there is no module {name:?}: this master has {MODULE} and the Python files that \
+                     `halite-run saltutil.sync_tops` fetches from salt://_tops"
+                );
+                continue;
             }
-            (Some(MODULE), _) => {}
-            (other, _) => log::error!(
-                "master_tops: unknown module {:?}; the only one supported is {MODULE}",
-                other.unwrap_or_default()
-            ),
+        };
+        match found {
+            Ok(more) => merge(&mut tops, more),
+            Err(e) => log::error!("master_tops: {name} of {id} failed: {e}"),
         }
     }
     tops.into()
+}
+
+/// `top(opts=, grains=)` of a Python file, if there is one: `__opts__` are the master's, the arguments are the minion's.
+fn by_python(
+    worker: &mut Context,
+    name: &str,
+    id: &MinionId,
+    load: &Map,
+    patience: Duration,
+) -> Option<Result<Map, String>> {
+    let pillar = worker.pillar();
+    let python = pillar.python()?;
+    let about = About {
+        opts: python.opts().clone(),
+        grains: Arc::default(),
+        pillar: Arc::default(),
+        functions: None,
+        deadline: Instant::now() + patience,
+    };
+    let function = format!("{name}.top");
+    if !python.has(&about, "tops", &function, name == MODULE) {
+        return None;
+    }
+    let mut opts = load
+        .get("opts")
+        .and_then(Value::as_map)
+        .cloned()
+        .unwrap_or_default();
+    opts.set("id", id.as_str());
+    let grains = opts
+        .get("grains")
+        .cloned()
+        .unwrap_or_else(|| Map::new().into());
+    let kwargs = halite_wire::map! {"opts" => opts, "grains" => grains};
+    let done = python.call(&about, "tops", &function, Vec::new(), kwargs, Map::new());
+    Some(match done {
+        Ok(Value::Map(found)) => Ok(found),
+        Ok(Value::Nil) => Ok(Map::new()),
+        Ok(_) => Err("it did not give a dictionary".to_owned()),
+        Err(e) => Err(text_of(e)),
+    })
 }
 
 fn ext_nodes(line: &str, id: &MinionId, patience: Duration) -> Result<Map, String> {

@@ -5,6 +5,7 @@
 //! wait for programs.
 
 mod config;
+mod in_python;
 mod inotify;
 mod load;
 mod log_file;
@@ -20,6 +21,7 @@ mod tests;
 pub use config::BeaconConfig;
 
 use crate::execution::{self, Context, proc, python};
+use halite_python::JobHost;
 use halite_sys::time::unix_now_f64;
 use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
@@ -413,6 +415,8 @@ pub struct BeaconPoller {
     memory: BTreeMap<String, BeaconState>,
     /// Errors already logged.
     logged: Vec<String>,
+    /// Of beacons in Python; nothing runs without them.
+    python: JobHost,
 }
 
 /// State of one beacon.
@@ -433,8 +437,13 @@ impl BeaconPoller {
     /// Polls the given beacons and returns their events in the form of `__beacons_return`.
     pub fn poll(&mut self, ctx: &Context, due: &[DueBeacon]) -> Vec<Value> {
         let mut events = Vec::new();
+        // One process for all polls: modules keep what they have seen in it.
+        let ctx = Context {
+            python: self.python.clone(),
+            ..ctx.clone()
+        };
         for beacon in due {
-            events.extend(self.poll_beacon(ctx, beacon).into_iter().map(Value::Map));
+            events.extend(self.poll_beacon(&ctx, beacon).into_iter().map(Value::Map));
         }
         events
     }
@@ -442,13 +451,19 @@ impl BeaconPoller {
     fn poll_beacon(&mut self, ctx: &Context, beacon: &DueBeacon) -> Vec<Map> {
         let DueBeacon { name, settings } = beacon;
         let kind = settings.module.as_deref().unwrap_or(name);
-        if !KINDS.contains(&kind) {
+        let is_ours = KINDS.contains(&kind);
+        let is_python = in_python::has(ctx, kind, is_ours);
+        if !is_ours && !is_python {
             self.log_once(format!(
                 "Unable to process beacon {name}: there is no beacon {kind}"
             ));
             return Vec::new();
         }
-        if let Err(why) = validate(kind, &settings.config) {
+        let valid = match is_python {
+            true => in_python::validate(ctx, kind, settings, name),
+            false => validate(kind, &settings.config),
+        };
+        if let Err(why) = valid {
             self.log_once(format!(
                 "Beacon {name} configuration invalid, not running.\n{why}"
             ));
@@ -464,6 +479,7 @@ impl BeaconPoller {
         let memory = self.memory.entry(name.clone()).or_default();
         let all = &settings.all;
         let found = match kind {
+            _ if is_python => in_python::poll(ctx, kind, settings, name),
             "diskusage" => usage::disk(ctx, &settings.list),
             "inotify" => inotify::poll(&mut memory.inotify, all),
             "load" => load::poll(&mut memory.load, all),

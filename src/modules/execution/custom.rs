@@ -9,8 +9,9 @@
 
 use super::declare::{Arg, Function, Lit, Result};
 use super::{Call, CallError, Context};
-use crate::programs::{module_dirs, with_metadata};
-use crate::python_files::is_python_module;
+use crate::programs::with_metadata;
+use halite_python::files::is_python_module;
+use halite_python::files::module_dirs;
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
 use std::fs::Metadata;

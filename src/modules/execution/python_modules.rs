@@ -2,7 +2,8 @@
 
 use super::declare::{Arg, Function, Lit, Origin, Result};
 use super::{Call, CallError, Context, with_call};
-use crate::python_files::{self, Known, PythonFiles};
+use halite_python::files as python_files;
+use halite_python::files::{Known, PythonFiles};
 use halite_python::{HostError, PythonError, Scene, Service};
 use halite_wire::{Map, Value};
 use std::sync::{Mutex, PoisonError};
@@ -142,6 +143,7 @@ fn request(
         grains: ctx.grains.clone(),
         pillar: ctx.pillar.clone(),
         files: python_files::files(&ctx.opts).files.clone(),
+        deadline: None,
     };
     let mut functions = Functions { call, more };
     ctx.python.request(&scene, name, args, &mut functions)
@@ -154,28 +156,40 @@ fn question(ctx: &Context, name: &str, args: Vec<Value>) -> Result<Value, HostEr
 
 /// Whether there is a renderer in Python; `is_ours` if halite has one of that name, too. `py` is the host's own.
 pub fn has_renderer(ctx: &Context, name: &str, is_ours: bool) -> bool {
+    name == "py" && !is_ours || has(ctx, "renderers", &format!("{name}.render"), is_ours)
+}
+
+/// Whether there is a function in Python that is a part of our own work; `is_ours` if halite has it, too.
+pub fn has(ctx: &Context, kind: &str, function: &str, is_ours: bool) -> bool {
     let files = python_files::files(&ctx.opts);
-    if name == "py" && !is_ours {
-        return true;
-    }
+    let module = function.split('.').next().unwrap_or_default();
     let thorough = !is_ours;
-    let is_possible =
-        files.may_have("renderers", name) || thorough && may_be_elsewhere(ctx, &files, "renderers");
-    if !is_possible {
+    if !files.may_have(kind, module) && !(thorough && may_be_elsewhere(ctx, &files, kind)) {
         return false;
     }
-    let args = vec![
-        "renderers".into(),
-        format!("{name}.render").into(),
-        thorough.into(),
-    ];
+    let args = vec![kind.into(), function.into(), thorough.into()];
     match question(ctx, "find", args) {
         Ok(found) => found.truthy(),
         Err(e) => {
-            log::error!("the renderer {name}: {e}");
+            log::error!("{function} of {kind}: {e}");
             false
         }
     }
+}
+
+/// Calls such a function.
+///
+/// # Errors
+/// What it raises.
+pub fn use_function(ctx: &Context, kind: &str, function: &str, args: Vec<Value>) -> Result<Value> {
+    let args = vec![
+        kind.into(),
+        function.into(),
+        args.into(),
+        Map::new().into(),
+        Map::new().into(),
+    ];
+    ask(ctx, "use", args, &mut Nothing)
 }
 
 /// A request outside any call: the code may ask for the minion's functions, and for what `more` answers.

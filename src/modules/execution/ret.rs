@@ -1,7 +1,7 @@
 //! `ret`: results stored by returners (`salt/modules/ret.py`).
 
 use super::declare::{Function, Module, Result, args};
-use super::{Call, CallError};
+use super::{Call, CallError, python_modules};
 use crate::returners::{ReturnerSelection, find, open};
 use halite_config::Returner;
 use halite_returners::Question;
@@ -57,6 +57,14 @@ fn get_minions(call: &mut Call<'_>) -> Result {
 fn query_returner(call: &Call<'_>, function: &str, question: Question<'_>) -> Result {
     let name = call.text("returner").unwrap_or_else(|| "None".to_owned());
     let found = find(call.ctx, &name).filter(|returner| returner.keeps_jobs());
+    let full = format!("{name}.{function}");
+    if python_modules::has(call.ctx, "returners", &full, found.is_some()) {
+        let args = match question {
+            Question::Jid(what) | Question::Fun(what) => vec![what.into()],
+            Question::Jids | Question::Minions => Vec::new(),
+        };
+        return python_modules::use_function(call.ctx, "returners", &full, args);
+    }
     let Some(returner) = found else {
         return Err(CallError::raised(
             "KeyError",

@@ -274,7 +274,7 @@ fn returner_argspec(call: &mut Call<'_>) -> Result {
 
 fn list_renderers(call: &mut Call<'_>) -> Result {
     let patterns = patterns(call)?;
-    let files = crate::python_files::files(&call.ctx.opts);
+    let files = halite_python::files::files(&call.ctx.opts);
     let of_users = files.files.iter().filter(|file| file.kind == "renderers");
     let names: BTreeSet<&str> = RENDERERS
         .iter()

@@ -19,7 +19,7 @@ impl FunctionCaller for Functions {
     fn has_module(&self, module: &str) -> bool {
         // An installed Salt may have any module; only a call shows.
         if super::python_modules::may_have(&self.0, module)
-            || crate::python_files::installed_salt(&self.0.opts).is_some()
+            || halite_python::files::installed_salt(&self.0.opts).is_some()
         {
             return true;
         }

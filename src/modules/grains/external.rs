@@ -5,7 +5,7 @@
 //! configuration.
 
 use crate::programs;
-use crate::python_files::is_python_module;
+use halite_python::files::is_python_module;
 use halite_sys::command::Helper;
 use halite_wire::{Map, Value};
 use std::path::Path;
@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 /// Runs them ordered by directory and name; later ones override earlier ones.
 pub fn collect(opts: &Map) -> Map {
     let mut grains = Map::new();
-    for dir in programs::module_dirs(opts, "grains", "grains_dirs") {
+    for dir in halite_python::files::module_dirs(opts, "grains", "grains_dirs") {
         for path in programs::executables(&dir) {
             if is_python_module("grains", &path) {
                 continue;

@@ -1,6 +1,6 @@
 //! Custom grains of Python files (`_grains/*.py`), from a host process that ends with the collection.
 
-use crate::python_files;
+use halite_python::files as python_files;
 use halite_python::{JobHost, PythonError, Scene, Service};
 use halite_wire::{Map, Value};
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! The host of a job: started when it is first needed, told what has changed, gone with the job.
 
+use crate::files::KINDS;
 use crate::host::{Host, HostError, PythonError, Service};
 use crate::process::Process;
 use crate::sources;
@@ -37,6 +38,8 @@ pub struct Scene {
     pub pillar: Arc<Map>,
     /// The files to load modules from.
     pub files: Arc<Vec<PythonFile>>,
+    /// When the host is ended, whatever it does for this request.
+    pub deadline: Option<Instant>,
 }
 
 /// Requests within one another: each needs the stack of what native code does in between.
@@ -48,6 +51,8 @@ const MAX_NOTED: usize = 1000;
 struct State {
     host: Option<Arc<Host>>,
     told: Option<Scene>,
+    /// When the last request came.
+    used: Option<Instant>,
 }
 
 /// The Python host of one job, shared by all its clones. Nothing runs before the first request; the process ends when
@@ -57,6 +62,8 @@ pub struct JobHost {
     state: Arc<Mutex<State>>,
     noted: Arc<Mutex<BTreeSet<String>>>,
     limit: Option<Duration>,
+    /// How long it lives without work.
+    idle: Option<Duration>,
 }
 
 impl fmt::Debug for JobHost {
@@ -70,6 +77,14 @@ impl JobHost {
     pub fn with_limit(limit: Duration) -> JobHost {
         JobHost {
             limit: Some(limit),
+            ..JobHost::default()
+        }
+    }
+
+    /// A host that ends when there has been no request for a time.
+    pub fn idle(idle: Duration) -> JobHost {
+        JobHost {
+            idle: Some(idle),
             ..JobHost::default()
         }
     }
@@ -123,7 +138,7 @@ impl JobHost {
             None
         };
         let changes = self.changes(scene);
-        let answer = host.request(name, changes, args, &mut Common(service));
+        let answer = host.request(name, changes, args, scene.deadline, &mut Common(service));
         if let Some(before) = before {
             // The host goes back to what the request around this one has told, but for files.
             let files = scene.files.clone();
@@ -145,7 +160,15 @@ impl JobHost {
 
     fn host(&self, scene: &Scene) -> Result<Arc<Host>, HostError> {
         let mut state = self.lock();
-        if let Some(host) = &state.host {
+        let last = state.used.replace(Instant::now());
+        // It ends by itself: not to be met at that moment.
+        let is_about_to_end = || {
+            let idle = last.zip(self.idle);
+            idle.is_some_and(|(last, idle)| last.elapsed() > idle.mul_f64(0.8))
+        };
+        if let Some(host) = &state.host
+            && !is_about_to_end()
+        {
             return Ok(host.clone());
         }
         let process = Process::start(&scene.python, &sources::all(scene.has_salt))
@@ -154,6 +177,12 @@ impl JobHost {
         let host = Arc::new(Host::new(process, deadline));
         state.host = Some(host.clone());
         state.told = None;
+        drop(state);
+        if let Some(idle) = self.idle {
+            let seconds = vec![idle.as_secs().into()];
+            let mut nothing = Common(&mut Nobody);
+            host.request("idle", Map::new(), seconds, scene.deadline, &mut nothing)?;
+        }
         Ok(host)
     }
 
@@ -180,9 +209,9 @@ impl JobHost {
 
 fn by_kind(files: &[PythonFile]) -> Map {
     let mut all = Map::new();
-    for kind in ["modules", "states", "grains", "utils", "renderers"] {
+    for (kind, _) in KINDS {
         let mut own = Map::new();
-        for file in files.iter().filter(|file| file.kind == kind) {
+        for file in files.iter().filter(|file| file.kind == *kind) {
             if !own.contains(&file.name) {
                 own.set(
                     file.name.as_str(),
@@ -190,9 +219,22 @@ fn by_kind(files: &[PythonFile]) -> Map {
                 );
             }
         }
-        all.set(kind, own);
+        all.set(*kind, own);
     }
     all
+}
+
+/// Answers nothing.
+struct Nobody;
+
+impl Service for Nobody {
+    fn ask(&mut self, what: &str, _: &[Value]) -> Result<Value, PythonError> {
+        Err(PythonError {
+            class: "RuntimeError".to_owned(),
+            text: format!("{what} is not available here"),
+            ..PythonError::default()
+        })
+    }
 }
 
 /// Questions that need no minion.

@@ -1,7 +1,7 @@
 //! The variable `salt` of templates and the trait behind it.
 
 use halite_jinja::{Cx, Error, Obj, Object};
-use halite_wire::Value;
+use halite_wire::{Map, Value};
 use std::rc::Rc;
 
 /// Finds the functions that templates call.
@@ -15,6 +15,18 @@ pub trait FunctionLoader {
     /// Whether a name is `in salt`.
     fn contains(&self, name: &str) -> bool {
         self.function(name).is_some()
+    }
+
+    /// Calls a function with plain data, for Python; `None` if there is none that can be called so. The error is the class and the
+    /// text of Salt's exception.
+    fn invoke(
+        &self,
+        name: &str,
+        positional: &[Value],
+        keyword: Map,
+    ) -> Option<Result<Value, (&'static str, String)>> {
+        let _ = (name, positional, keyword);
+        None
     }
 
     /// Whether there is a renderer in Python of this name; `is_ours` if halite has one, too.

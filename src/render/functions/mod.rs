@@ -206,6 +206,35 @@ impl FunctionLoader for BuiltinFunctions {
     fn contains(&self, name: &str) -> bool {
         find(name).is_some()
     }
+
+    fn invoke(
+        &self,
+        name: &str,
+        positional: &[Value],
+        keyword: Map,
+    ) -> Option<Result<Value, (&'static str, String)>> {
+        let function = find(name)?;
+        let Run::Data(run) = function.run else {
+            return None;
+        };
+        let text = |key: &Value| key.as_str().map(Rc::from);
+        let args = Args {
+            positional: positional.iter().map(Obj::from).collect(),
+            keyword: keyword
+                .iter()
+                .filter_map(|(key, value)| Some((text(key)?, Obj::from(value))))
+                .collect(),
+        };
+        let call = match function.bind(&args) {
+            Ok(call) => call,
+            Err(e) => return Some(Err(("TypeError", e.to_string()))),
+        };
+        Some(run(&self.0, &call).map_err(|fault| match fault {
+            CallError::Function(text) => ("CommandExecutionError", text),
+            CallError::Type(text) => ("TypeError", text),
+            CallError::Other(text) => ("Exception", text),
+        }))
+    }
 }
 
 struct Refused(&'static str);

@@ -19,6 +19,7 @@ use super::files::{FileCache, FileTree, RootsTree};
 use super::functions::FunctionLoader;
 use super::merge::{MergeStrategy, Merger};
 use super::pipeline::{Pipeline, Source};
+use super::python::MasterPython;
 use super::sls_renderer::{RenderContext, SlsRenderer, Subject};
 use halite_config::{MasterConfig, RenderOptions, SaltSeries};
 use halite_wire::ids::MinionId;
@@ -105,6 +106,11 @@ impl PillarCompiler {
 
     fn options(&self) -> &RenderOptions {
         &self.context.options
+    }
+
+    /// The Python files of a master.
+    pub fn python(&self) -> Option<&MasterPython> {
+        self.context.python.as_deref()
     }
 
     /// For a minion that compiles its own pillar. Templates see its options `opts` and call its execution

@@ -7,7 +7,7 @@ use halite_modules::execution::python_modules::{
     Nothing, ask, may_be_elsewhere, python_error, standing,
 };
 use halite_modules::execution::{CallError, Context, python};
-use halite_modules::python_files::{self, Known};
+use halite_python::files::{self as python_files, Known};
 use halite_python::{PythonError, Service};
 use halite_wire::{Map, Value};
 use std::collections::BTreeSet;

@@ -1,5 +1,4 @@
 //! Copies custom Python modules to `extension_modules` of the master (`salt/utils/extmods.py sync`).
-//! halite never runs them: they are for stock's tools.
 
 use super::{FileServer, Opened, confined, names};
 use halite_config::MasterConfig;

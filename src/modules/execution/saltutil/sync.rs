@@ -177,7 +177,7 @@ fn sync(call: &Call<'_>, form: &str, allowed: &Value, denied: &Value) -> Result<
         log::error!("Failed to sync {form} module: {e}");
     }
     if !sync.changed.is_empty() {
-        crate::python_files::forget();
+        halite_python::files::forget();
         let mark = cache::module_refresh(&call.ctx.cachedir);
         let _ = fs::OpenOptions::new()
             .create(true)

@@ -4,6 +4,10 @@ import salt.loader
 import salt.version
 
 
+# Kinds whose loaders know the module's name alone.
+FILTERED = ("renderers", "pillar", "tops", "output")
+
+
 class Installed:
     BY = "Salt %s" % salt.version.__version__
 
@@ -14,7 +18,7 @@ class Installed:
 
     def find(self, kind, name):
         try:
-            return self.of(kind)[name[: -len(".render")] if kind == "renderers" else name]
+            return self.of(kind)[name.rpartition(".")[0] if kind in FILTERED else name]
         except KeyError:
             return None
 
@@ -31,7 +35,8 @@ class Installed:
 
     def options(self):
         if self.opts is None:
-            self.opts = salt.config.minion_config(None)
+            is_master = self.loader.opts.get("__role") == "master"
+            self.opts = salt.config.master_config(None) if is_master else salt.config.minion_config(None)
             self.opts.update(self.loader.opts)
         return self.opts
 
@@ -52,6 +57,30 @@ class Installed:
 
     def renderers(self):
         return salt.loader.render(self.options(), self.loader.salt, states=self.of("states"))
+
+    def returners(self):
+        return salt.loader.returners(self.options(), self.loader.salt, context=self.loader.context)
+
+    def beacons(self):
+        return salt.loader.beacons(self.options(), self.loader.salt, context=self.loader.context)
+
+    def runners(self):
+        return salt.loader.runner(self.options(), utils=self.of("utils"), context=self.loader.context)
+
+    def wheel(self):
+        return salt.loader.wheels(self.options(), context=self.loader.context)
+
+    def pillar(self):
+        return salt.loader.pillars(self.options(), self.loader.salt, context=self.loader.context)
+
+    def tops(self):
+        return salt.loader.tops(self.options())
+
+    def sdb(self):
+        return salt.loader.sdb(self.options(), functions=self.loader.salt, utils=self.of("utils"))
+
+    def output(self):
+        return salt.loader.outputters(self.options())
 
     def grains(self):
         """Core grains are halite's."""

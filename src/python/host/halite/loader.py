@@ -15,6 +15,18 @@ PACKAGES = {
     "grains": "grains",
     "utils": "utils",
     "renderers": "render",
+    "returners": "returner",
+    "beacons": "beacons",
+    "matchers": "matchers",
+    "executors": "executor",
+    "sdb": "sdb",
+    "output": "output",
+    "runners": "runners",
+    "wheel": "wheel",
+    "pillar": "pillar",
+    "tops": "top",
+    "engines": "engines",
+    "auth": "auth",
 }
 
 
@@ -32,6 +44,7 @@ class Loader:
         self.salt = Functions(self, "modules")
         self.states = Functions(self, "states")
         self.utils = Functions(self, "utils")
+        self.runners = Functions(self, "runners")
         # What else the log is told by; see `logs`.
         self.logs = None
         # Its functions, once they have been asked for.
@@ -64,9 +77,8 @@ class Loader:
         if "files" in changes:
             for kind, files in changes["files"].items():
                 self.kinds[kind].renew(files)
-            self.salt.forget()
-            self.states.forget()
-            self.utils.forget()
+            for functions in (self.salt, self.states, self.utils, self.runners):
+                functions.forget()
 
     def function(self, kind, name):
         """A function of users' files, or of an installed Salt."""
@@ -100,6 +112,10 @@ class Loader:
 
     # Requests of halite, by name.
 
+    def do_idle(self, seconds):
+        """How long this process lives without work."""
+        self.wire.idle = seconds
+
     def do_find(self, kind, name, thorough):
         """What a function is, or nothing; with `thorough` all files are loaded, and an installed Salt is asked, before
         there is none."""
@@ -115,9 +131,9 @@ class Loader:
         """Why a module has no functions, if it is there."""
         return self.kinds[kind].reasons.get(module)
 
-    def do_call(self, name, args, kwargs):
-        """An execution function: its value and the return code that it has set."""
-        function = self.function("modules", name)
+    def do_call(self, name, args, kwargs, kind="modules"):
+        """An execution function or one of a runner or wheel: its value and the return code that it has set."""
+        function = self.function(kind, name)
         before = self.context.pop("retcode", 0)
         try:
             value = function.code(*args, **kwargs)
@@ -152,6 +168,16 @@ class Loader:
         from halite import renderers
 
         return renderers.template(self, *args)
+
+    def do_use(self, kind, name, args, kwargs, optional):
+        """A function that is a part of halite's own work, with those keywords of `optional` that it names."""
+        from halite.signature import signature
+
+        function = self.function(kind, name)
+        known = signature(function.code)[0]
+        kwargs.update((key, value) for key, value in optional.items() if key in known)
+        value = function.code(*args, **kwargs)
+        return plain(collected(value) if isinstance(value, types.GeneratorType) else value)
 
     def do_grains(self):
         """The grains of all modules of grains."""
@@ -330,10 +356,13 @@ class Kind:
             "__grains__": loader.grains,
             "__pillar__": loader.pillar,
             "__context__": loader.context,
-            "__salt__": loader.salt,
+            # The functions of runners are their own kind.
+            "__salt__": loader.runners if self.kind == "runners" else loader.salt,
             "__utils__": loader.utils,
             "__proxy__": {},
         }
+        if self.kind == "engines":
+            shared["__runners__"] = loader.runners
         if self.kind in ("states", "renderers"):
             shared["__states__"] = loader.states
         if self.kind == "states":

@@ -30,6 +30,7 @@ def main(fd, life, has_salt):
     wire.write(("ready",))
     try:
         while True:
+            wire.rest()
             message = wire.read()
             # Answers to questions that nobody waits for any more are passed over.
             if message[0] not in ("ok", "err"):

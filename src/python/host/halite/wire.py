@@ -30,6 +30,18 @@ class Wire:
         self.asked = 0
         self.waiting = set()
         self.answers = {}
+        # Seconds without a request after which this process ends.
+        self.idle = None
+
+    def rest(self):
+        """Waits for the next request."""
+        if self.idle is not None and not self.pending:
+            import select
+
+            poll = select.poll()
+            poll.register(self.fd, select.POLLIN)
+            if not poll.poll(self.idle * 1000):
+                raise Closed()
 
     def read(self):
         while len(self.pending) < 4 or len(self.pending) < 4 + int.from_bytes(self.pending[:4], "little"):

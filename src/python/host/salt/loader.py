@@ -11,6 +11,11 @@ def minion_mods(opts=None, *args, **kwargs):
     return _loader().salt
 
 
+def runner(opts=None, *args, **kwargs):
+    """The runner functions of the master that runs this."""
+    return _loader().runners
+
+
 def utils(opts=None, *args, **kwargs):
     """`__utils__`"""
     return _loader().utils

@@ -5,6 +5,7 @@ mod commands;
 mod file_tree;
 mod git;
 mod nodegroups;
+mod python;
 
 use super::{Compilation, PillarError};
 use halite_config::SaltSeries;
@@ -138,11 +139,16 @@ impl Compilation<'_> {
             let mut given = None;
             for (name, args) in entry.iter() {
                 let name = name.as_str().unwrap_or("?");
-                let Some(source) = EXT_PILLARS.iter().find(|s| s.name == name) else {
-                    log::error!("{}", not_available(name));
-                    continue;
+                let source = EXT_PILLARS.iter().find(|s| s.name == name);
+                let data = match (self.python_pillar(name, source.is_some()), source) {
+                    (Some(python), _) => self.by_python(&python, name, args, &pillar),
+                    (None, Some(source)) => self.external(source, args, &pillar),
+                    (None, None) => {
+                        log::error!("{}", not_available(name));
+                        continue;
+                    }
                 };
-                match self.external(source, args, &pillar) {
+                match data {
                     Ok(data) => given = Some(data),
                     Err(why) => errors.push(format!("Failed to load ext_pillar {name}: {why}")),
                 }
@@ -169,12 +175,13 @@ impl Compilation<'_> {
     }
 }
 
-/// What the log says about a source of stock's, or of the operator's own in Python: minions get
-/// their pillar without it, as on stock where a module is missing.
+/// What the log says about a source of stock's that is not there: minions get their pillar without it, as on stock where a
+/// module is missing.
 fn not_available(name: &str) -> String {
     let known: Vec<_> = names().collect();
     format!(
-        "The external pillar {name:?} of ext_pillar is left out: this master has only {}",
+        "The external pillar {name:?} of ext_pillar is left out: this master has {} and the Python files that \
+         `halite-run saltutil.sync_pillar` fetches from salt://_pillar",
         known.join(", ")
     )
 }

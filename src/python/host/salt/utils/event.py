@@ -1,4 +1,4 @@
-"""Events: fired through halite's minion, never received here."""
+"""Events: fired through halite's minion or master, never received here."""
 
 SALT, TAGPARTER = "salt", "/"
 TAGS = {name: name for name in "auth job key minion syndic presence run wheel cloud fileserver queue".split()}
@@ -38,11 +38,29 @@ class SaltEvent:
 MinionEvent = SaltEvent
 
 
+class MasterEvent(SaltEvent):
+    """Fires events on the bus of the master that runs this."""
+
+    def fire_event(self, data, tag, timeout=1000):
+        from halite.main import ask
+
+        return ask("fire", tag, data)
+
+    fire_master = fire_event
+
+
 def get_event(node, *args, **kwargs):
-    """The bus of this minion."""
-    if node != "minion":
-        raise ValueError("halite's minion has no event bus of a %s here" % node)
-    return SaltEvent()
+    """The bus of the minion or master that runs this."""
+    from halite.main import HERE
+
+    here = HERE["loader"].opts.get("__role", "minion")
+    if node != here:
+        raise ValueError("a %s of halite has no event bus of a %s here" % (here, node))
+    return MasterEvent() if node == "master" else SaltEvent()
+
+
+def get_master_event(opts=None, sock_dir=None, *args, **kwargs):
+    return get_event("master")
 
 
 def _salt(name, *args):

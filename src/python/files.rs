@@ -4,22 +4,37 @@
 //! else may write them. Whether a name may be a Python function is told from the files' text alone, so that jobs without
 //! Python start none.
 
-use crate::programs::{MAX_FILES, is_own, is_safe, module_dirs};
-use halite_python::PythonFile;
-use halite_wire::Map;
+use crate::PythonFile;
+use halite_sys::programs::{MAX_FILES, is_own, is_safe, which};
+use halite_wire::{Map, Value};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Kinds of files, each with the option that names further directories.
-const KINDS: [(&str, &str); 5] = [
+pub const KINDS: &[(&str, &str)] = &[
     ("modules", "module_dirs"),
     ("states", "states_dirs"),
     ("grains", "grains_dirs"),
     ("utils", "utils_dirs"),
     ("renderers", "render_dirs"),
+    ("returners", "returner_dirs"),
+    ("beacons", "beacons_dirs"),
+    ("matchers", "matchers_dirs"),
+    ("executors", "executor_dirs"),
+    ("sdb", "sdb_dirs"),
+    ("output", "outputter_dirs"),
+    ("runners", "runner_dirs"),
+    ("wheel", "wheel_dirs"),
+    ("pillar", "pillar_dirs"),
+    ("tops", "top_dirs"),
+    ("engines", "engines_dirs"),
+    ("auth", "auth_dirs"),
 ];
+/// How long directories are taken for unchanged in a process. Another process may have changed them.
+const FRESH: Duration = Duration::from_secs(1);
 /// Bytes of a file that are searched for names.
 const MAX_TEXT: usize = 1 << 20;
 
@@ -123,7 +138,7 @@ pub fn interpreter(opts: &Map) -> Result<String, String> {
     }
     match opts.str("python").filter(|path| !path.is_empty()) {
         Some(path) => Ok(path.to_owned()),
-        None => crate::programs::which("python3").ok_or_else(|| {
+        None => which("python3").ok_or_else(|| {
             "there is no python3 in PATH; the option `python` names the interpreter".to_owned()
         }),
     }
@@ -132,7 +147,17 @@ pub fn interpreter(opts: &Map) -> Result<String, String> {
 /// A directory and what changes with its entries.
 type DirStamp = (PathBuf, Option<(u64, i64, i64)>);
 
-static LAST: Mutex<Option<(Vec<DirStamp>, Arc<PythonFiles>)>> = Mutex::new(None);
+/// The last reading.
+struct Reading {
+    /// The options that name the directories.
+    of: Vec<Option<Value>>,
+    /// By which process and when they were last looked at.
+    looked: (u32, Instant),
+    dirs: Vec<DirStamp>,
+    files: Arc<PythonFiles>,
+}
+
+static LAST: Mutex<Option<Reading>> = Mutex::new(None);
 static NUMBER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
 
 /// Reads the files anew at the next look: a synchronisation changes files in place.
@@ -140,8 +165,40 @@ pub fn forget() {
     *LAST.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
+/// The directories of a kind of custom files: what is synced, those of the option, and those of the kind's name in `module_dirs`.
+pub fn module_dirs(opts: &Map, kind: &str, option: &str) -> Vec<PathBuf> {
+    let list = |option: &str| opts.get(option).map(Value::str_list).unwrap_or_default();
+    let synced = match opts.str("extension_modules") {
+        Some(dir) if !dir.is_empty() => PathBuf::from(dir),
+        _ => {
+            let cachedir = Path::new(opts.str("cachedir").unwrap_or_default());
+            halite_config::paths::minion::cache::extmods(cachedir)
+        }
+    };
+    let below = list("module_dirs").into_iter().map(PathBuf::from);
+    let below = below.flat_map(|dir| [dir.join(kind), dir.join(format!("_{kind}"))]);
+    std::iter::once(synced.join(kind))
+        .chain(list(option).into_iter().map(PathBuf::from))
+        .chain(below)
+        .collect()
+}
+
 /// The files for these options, read again if a directory has changed.
 pub fn files(opts: &Map) -> Arc<PythonFiles> {
+    let named = ["extension_modules", "cachedir", "module_dirs"];
+    let options = named
+        .into_iter()
+        .chain(KINDS.iter().map(|(_, option)| *option));
+    let of: Vec<Option<Value>> = options.map(|option| opts.get(option).cloned()).collect();
+    let me = std::process::id();
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(last) = &*last
+        && last.looked.0 == me
+        && last.looked.1.elapsed() < FRESH
+        && last.of == of
+    {
+        return last.files.clone();
+    }
     let dirs: Vec<(&'static str, PathBuf)> = KINDS
         .iter()
         .flat_map(|(kind, option)| {
@@ -157,11 +214,13 @@ pub fn files(opts: &Map) -> Arc<PythonFiles> {
             (dir.clone(), stamp)
         })
         .collect();
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((known, files)) = &*last
-        && *known == stamps
+    let looked = (me, Instant::now());
+    if let Some(last) = &mut *last
+        && last.dirs == stamps
     {
-        return files.clone();
+        last.looked = looked;
+        last.of = of;
+        return last.files.clone();
     }
     let mut all = PythonFiles {
         number: NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
@@ -172,9 +231,14 @@ pub fn files(opts: &Map) -> Arc<PythonFiles> {
         read_dir(kind, dir, &mut found, &mut all.renaming);
     }
     all.files = Arc::new(found);
-    let all = Arc::new(all);
-    *last = Some((stamps, all.clone()));
-    all
+    let files = Arc::new(all);
+    *last = Some(Reading {
+        of,
+        looked,
+        dirs: stamps,
+        files: files.clone(),
+    });
+    files
 }
 
 fn read_dir(
@@ -259,7 +323,7 @@ fn module_name(path: &Path) -> String {
 
 /// Whether only root and this account may put another directory in the place of this one: it is named without links, and
 /// all above it are theirs, or sticky like /tmp.
-fn is_safe_place(dir: &Path) -> bool {
+pub fn is_safe_place(dir: &Path) -> bool {
     let safe = dir.ancestors().skip(1).all(|above| {
         std::fs::symlink_metadata(above)
             .is_ok_and(|m| is_own(&m) && (m.mode() & 0o022 == 0 || m.mode() & 0o1000 != 0))

@@ -1,0 +1,421 @@
+//! Runner and wheel functions in Python files of users (`_runners`, `_wheel`, `runner_dirs`, `wheel_dirs`), and those of an
+//! installed Salt. Each call has a host process of its own.
+
+use crate::call::{Args, RunError};
+use crate::command::arguments;
+use crate::local::Job;
+use crate::runner::{self, RunContext};
+use crate::wheel;
+use halite_config::MasterConfig;
+use halite_master::functions::Call;
+use halite_python::files::{self, PythonFiles};
+use halite_python::{HostError, JobHost, PythonError, Scene, Service};
+use halite_sys::signals::StopFlag;
+use halite_wire::ids::JidClock;
+use halite_wire::{Map, Value};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A function in Python.
+#[derive(Clone, Copy, Debug)]
+pub struct Described {
+    /// Its full name.
+    pub name: &'static str,
+    /// Its arguments, as our own functions declare theirs.
+    pub args: &'static [&'static str],
+    /// Its documentation.
+    pub doc: &'static str,
+}
+
+/// Descriptions live as long as the process, each once.
+static DESCRIBED: Mutex<Vec<(Map, Described)>> = Mutex::new(Vec::new());
+
+/// Python for one call.
+pub struct Python {
+    opts: Arc<Map>,
+    files: Arc<PythonFiles>,
+    host: JobHost,
+}
+
+impl Python {
+    /// With the files that there are now. Nothing runs yet.
+    pub fn new(config: &MasterConfig) -> Python {
+        let opts = Arc::new(config.as_map());
+        Python {
+            files: files::files(&opts),
+            opts,
+            host: JobHost::default(),
+        }
+    }
+
+    /// Whether a function may be in Python: told from names and texts alone. With `is_ours`, halite has one of that name.
+    fn may_have(&self, kind: &str, function: &str, is_ours: bool) -> bool {
+        let module = function.split('.').next().unwrap_or_default();
+        if is_ours {
+            return self.files.overrides(kind, module, false);
+        }
+        self.files.may_have(kind, module)
+            || self.files.may_rename(kind)
+            || files::installed_salt(&self.opts).is_some()
+    }
+
+    /// A function; `None` if there is none in Python.
+    ///
+    /// # Errors
+    /// Python cannot be asked.
+    pub fn find(
+        &self,
+        kind: &str,
+        function: &str,
+        is_ours: bool,
+    ) -> Result<Option<Described>, RunError> {
+        if !function.contains('.') || !self.may_have(kind, function, is_ours) {
+            return Ok(None);
+        }
+        let args = vec![kind.into(), function.into(), (!is_ours).into()];
+        let found = self.request("find", args, &mut Nothing).map_err(failed)?;
+        Ok(found.into_map().map(described))
+    }
+
+    /// Why a module has no functions, in stock's words.
+    pub fn reason(&self, kind: &str, function: &str) -> Option<String> {
+        let module = function.split('.').next().unwrap_or_default();
+        if !self.may_have(kind, function, false) {
+            return None;
+        }
+        // Reasons are known of what has been loaded.
+        self.find(kind, function, false).ok()?;
+        let args = vec![kind.into(), module.into()];
+        let why = self.request("reason", args, &mut Nothing).ok()?;
+        Some(match why.as_str()? {
+            "" => format!("'{module}' __virtual__ returned False"),
+            why => format!("'{module}' __virtual__ returned False: {why}"),
+        })
+    }
+
+    /// All functions of users' files of a kind; what cannot be loaded is logged.
+    pub fn all(&self, kind: &str) -> Vec<Described> {
+        if !self.files.has_kind(kind) {
+            return Vec::new();
+        }
+        match self.request("list", vec![kind.into()], &mut Nothing) {
+            Ok(found) => found
+                .into_map()
+                .unwrap_or_default()
+                .0
+                .into_iter()
+                .filter_map(|(_, one)| Some(described(one.into_map()?)))
+                .collect(),
+            Err(e) => {
+                log::error!("Python files of {kind}: {e}");
+                Vec::new()
+            }
+        }
+    }
+
+    /// Calls a function; the value, and the return code that it has set.
+    ///
+    /// # Errors
+    /// What it raises.
+    fn call(
+        &self,
+        kind: &str,
+        function: &str,
+        args: &Args,
+        service: &mut dyn Service,
+    ) -> Result<(Value, i64), RunError> {
+        let args = vec![
+            function.into(),
+            args.positional.clone().into(),
+            args.keyword.clone().into(),
+            kind.into(),
+        ];
+        let answer = self.request("call", args, service).map_err(failed)?;
+        let Value::Array(mut pair) = answer else {
+            return Ok((answer, 0));
+        };
+        let retcode = pair.pop().and_then(|code| code.as_int()).unwrap_or(0);
+        Ok((pair.pop().unwrap_or_default(), retcode))
+    }
+
+    fn request(
+        &self,
+        name: &str,
+        args: Vec<Value>,
+        service: &mut dyn Service,
+    ) -> Result<Value, HostError> {
+        let scene = Scene {
+            python: files::interpreter(&self.opts).map_err(HostError::Broken)?,
+            has_salt: files::installed_salt(&self.opts).is_some(),
+            opts: self.opts.clone(),
+            files: self.files.files.clone(),
+            ..Scene::default()
+        };
+        self.host.request(&scene, name, args, service)
+    }
+}
+
+fn described(map: Map) -> Described {
+    let mut all = DESCRIBED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, known)) = all.iter().find(|(known, _)| *known == map) {
+        return *known;
+    }
+    let list = |key: &str| map.get(key).and_then(Value::as_array).unwrap_or_default();
+    let flag = |key: &str| map.get(key).is_some_and(Value::truthy);
+    let (names, defaults) = (list("args"), list("defaults").len());
+    let required = names.len().saturating_sub(defaults);
+    let names = names.iter().enumerate().map(|(at, name)| {
+        let optional = if at < required { "" } else { "?" };
+        format!("{optional}{}", name.as_str().unwrap_or_default())
+    });
+    let further = [("varargs", "*args"), ("keywords", "**kwargs")];
+    let further = further.iter().filter(|(key, _)| flag(key));
+    let leak = |text: String| -> &'static str { String::leak(text) };
+    let args: Vec<&'static str> = names
+        .chain(further.map(|(_, name)| (*name).to_owned()))
+        .map(leak)
+        .collect();
+    let text = |key: &str| leak(map.str(key).unwrap_or_default().to_owned());
+    let one = Described {
+        name: text("name"),
+        args: Vec::leak(args),
+        doc: text("doc"),
+    };
+    all.push((map, one));
+    one
+}
+
+fn failed(error: HostError) -> RunError {
+    match error {
+        HostError::Broken(why) => RunError::Unknown(why),
+        HostError::Raised(e) => {
+            if !e.trace.is_empty() {
+                log::error!(
+                    "Traceback (most recent call last):\n{}{}: {}",
+                    e.trace,
+                    e.class,
+                    e.text
+                );
+            }
+            let class = e.class.rsplit('.').next().unwrap_or_default().to_owned();
+            RunError::Raised(class, e.text)
+        }
+    }
+}
+
+/// Runs a runner function.
+///
+/// # Errors
+/// What it raises.
+pub fn run_runner(
+    python: &Python,
+    context: &mut RunContext,
+    args: &Args,
+) -> Result<Value, RunError> {
+    let function = context.run.fun.clone();
+    let mut service = Master {
+        config: context.config.clone(),
+        stop: context.stop.clone(),
+        context: Some(context),
+    };
+    let done = python.call("runners", &function, args, &mut service);
+    let (value, retcode) = done?;
+    if retcode != 0
+        && let Some(context) = service.context
+    {
+        context.run.retcode = retcode;
+    }
+    Ok(value)
+}
+
+/// Runs a wheel function; `None` if there is none in Python.
+///
+/// # Errors
+/// What it raises.
+pub fn run_wheel(
+    config: &MasterConfig,
+    function: &str,
+    args: &Args,
+    is_ours: bool,
+) -> Option<Result<Value, RunError>> {
+    let python = Python::new(config);
+    match python.find("wheel", function, is_ours) {
+        Ok(None) => return None,
+        Ok(Some(_)) => {}
+        Err(e) => return Some(Err(e)),
+    }
+    let mut service = Master {
+        config: config.clone(),
+        stop: StopFlag::default(),
+        context: None,
+    };
+    let done = python.call("wheel", function, args, &mut service);
+    Some(done.map(|(value, _)| value))
+}
+
+/// Answers nothing.
+struct Nothing;
+
+impl Service for Nothing {
+    fn ask(&mut self, what: &str, _: &[Value]) -> Result<Value, PythonError> {
+        match what {
+            "has" => Ok(0.into()),
+            "names" => Ok(Vec::<String>::new().into()),
+            _ => Err(raised(
+                "RuntimeError",
+                format!("{what} is not available here"),
+            )),
+        }
+    }
+}
+
+fn raised(class: &str, text: impl Into<String>) -> PythonError {
+    PythonError {
+        class: class.to_owned(),
+        text: text.into(),
+        ..PythonError::default()
+    }
+}
+
+fn python_error(error: &RunError) -> PythonError {
+    raised(error.class(), error.to_string())
+}
+
+/// What code on a master may ask for: runner functions, jobs, wheel functions, events.
+struct Master<'a, 'c> {
+    config: MasterConfig,
+    stop: StopFlag,
+    /// The run that this is a part of.
+    context: Option<&'a mut RunContext<'c>>,
+}
+
+impl Service for Master<'_, '_> {
+    fn ask(&mut self, what: &str, args: &[Value]) -> Result<Value, PythonError> {
+        let text = |at: usize| args.get(at).and_then(Value::as_str).unwrap_or_default();
+        match what {
+            "has" | "doc" | "names" if text(0) != "runners" => Nothing.ask(what, args),
+            "has" => Ok(i64::from(runner::native(text(1)).is_some()).into()),
+            "doc" => Ok(runner::native(text(1)).map(|f| f.doc).into()),
+            "names" => {
+                let names = runner::functions().map(|f| f.name.to_owned());
+                Ok(names.collect::<Vec<_>>().into())
+            }
+            "call" if text(0) == "runners" => {
+                let value = self.runner(text(1), arguments_at(args, 2))?;
+                Ok(Value::Array(vec![value, 0.into()]))
+            }
+            "local" => {
+                let job = args.get(1).and_then(Value::as_map);
+                self.local(text(0), job.unwrap_or(&Map::new()))
+            }
+            "wheel" => {
+                let call = Call {
+                    fun: text(0).to_owned(),
+                    args: arguments_at(args, 1),
+                    jid: JidClock::default().next(),
+                    user: crate::local::calling_user(),
+                };
+                Ok(wheel::answer(&self.config, &call).into())
+            }
+            "runner_async" => {
+                let call = Call {
+                    fun: text(0).to_owned(),
+                    args: arguments_at(args, 1),
+                    jid: JidClock::default().next(),
+                    user: crate::local::calling_user(),
+                };
+                let started = runner::process::start(&call);
+                started.map_err(|e| raised("OSError", e.to_string()))?;
+                Ok(call.jid.as_str().into())
+            }
+            "fire" => {
+                let data = args.get(1).and_then(Value::as_map).cloned();
+                let data = data.ok_or_else(|| raised("TypeError", "an event's data are a dict"))?;
+                let fired = runner::fire(&self.config, text(0).to_owned(), data);
+                fired.map_err(|e| python_error(&e))?;
+                Ok(true.into())
+            }
+            _ => Err(raised(
+                "RuntimeError",
+                format!("{what} is not available here"),
+            )),
+        }
+    }
+}
+
+fn arguments_at(args: &[Value], at: usize) -> Args {
+    let positional = args.get(at).and_then(Value::as_array).unwrap_or_default();
+    let keyword = args.get(at + 1).and_then(Value::as_map).cloned();
+    Args {
+        positional: positional.to_vec(),
+        keyword: keyword.unwrap_or_default(),
+    }
+}
+
+impl Master<'_, '_> {
+    fn runner(&mut self, name: &str, args: Args) -> Result<Value, PythonError> {
+        let function = runner::native(name).ok_or_else(|| raised("KeyError", name))?;
+        args.check(name, function.args)
+            .map_err(|e| raised(e.class(), e.to_string()))?;
+        let done = match &mut self.context {
+            Some(context) => (function.run)(context, &args),
+            None => {
+                let mut quiet = |_: &str, _: &Value, _: bool| {};
+                let config = self.config.clone();
+                let mut context = RunContext::new(config, self.stop.clone(), &mut quiet);
+                (function.run)(&mut context, &args)
+            }
+        };
+        done.map(|done| done.value).map_err(|e| python_error(&e))
+    }
+
+    /// `LocalClient`.
+    fn local(&mut self, what: &str, given: &Map) -> Result<Value, PythonError> {
+        let text = |key: &str| given.str(key).unwrap_or_default().to_owned();
+        let error = |e: RunError| python_error(&e);
+        if what == "returns" {
+            let jid = text("jid").parse();
+            let jid = jid.map_err(|_| raised("SaltInvocationError", "that is no job id"))?;
+            let jobs = halite_store::Stores::open(&self.config).jobs;
+            let job = jobs.get(&jid).map_err(|e| error(e.into()))?;
+            let returns = job.map(|job| job.returns).unwrap_or_default();
+            let told = returns.into_iter().map(|mut one| {
+                let ret = one.load.remove("return").unwrap_or_default();
+                (one.id, halite_wire::map! {"ret" => ret})
+            });
+            return Ok(told.collect::<Map>().into());
+        }
+        let list = given.get("arg").and_then(Value::as_array);
+        let keyword = given.get("kwarg").and_then(Value::as_map).cloned();
+        let job = Job {
+            fun: given.get("fun").cloned().unwrap_or_default(),
+            arg: arguments(
+                list.unwrap_or_default().to_vec(),
+                keyword.unwrap_or_default(),
+            ),
+            tgt: given.get("tgt").cloned().unwrap_or_default(),
+            tgt_type: text("tgt_type"),
+            ret: text("ret"),
+            jid: text("jid"),
+            kwargs: Map::new(),
+        };
+        if what == "run_job" {
+            let mut client = crate::local::LocalClient::new(self.config.clone());
+            let published = client.publish(&job).map_err(|e| error(e.into()))?;
+            if published.jid.is_empty() {
+                return Ok(Map::new().into());
+            }
+            return Ok(halite_wire::map! {
+                "jid" => published.jid, "minions" => published.minions,
+            }
+            .into());
+        }
+        let command = crate::command::CmdJob {
+            job,
+            timeout: given.int("timeout").and_then(|n| u64::try_from(n).ok()),
+            ..Default::default()
+        };
+        let done = crate::command::run(&self.config, command, &self.stop);
+        let done = done.map_err(|e| error(e.into()))?;
+        Ok(done.minions.into_iter().collect::<Map>().into())
+    }
+}

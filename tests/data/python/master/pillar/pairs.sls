@@ -1,0 +1,4 @@
+#!pairs
+# capitals
+pairs_a: one
+pairs_b: two

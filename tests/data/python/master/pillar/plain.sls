@@ -1,0 +1,1 @@
+plain: {yes_it_is: true}

@@ -1,0 +1,5 @@
+base:
+  '*':
+    - plain
+    - code
+    - pairs

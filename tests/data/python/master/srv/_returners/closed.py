@@ -1,0 +1,2 @@
+def returner(ret):
+    raise OSError("the book is closed")

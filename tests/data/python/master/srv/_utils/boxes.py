@@ -1,0 +1,2 @@
+def pack(thing):
+    return "[%s]" % thing
