@@ -11,6 +11,7 @@ use halite_channel::pillar_request::PillarQuery;
 use halite_channel::session::Session;
 use halite_config::{MinionConfig, Roots, load_minion};
 use halite_modules::execution::bind::INVALID_KEYWORDS;
+use halite_modules::execution::python_returners;
 use halite_modules::execution::{
     CallError, CallOutcome, Context, find_for, functions_for, proc, template_functions,
 };
@@ -259,7 +260,7 @@ fn call(options: &CallOptions) -> Result<i32, ExitError> {
     };
     show(options, &config, out, &shown)?;
     // Last, so that a hanging database delays nothing else.
-    returners::run(
+    python_returners::run(
         &ctx,
         &returners_for(options, &ctx),
         returner_load(&ctx, fun, args, &outcome),

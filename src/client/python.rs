@@ -1,11 +1,9 @@
 //! Runner and wheel functions in Python files of users (`_runners`, `_wheel`, `runner_dirs`, `wheel_dirs`), and those of an
 //! installed Salt. Each call has a host process of its own.
 
-use crate::call::{Args, RunError};
-use crate::command::arguments;
-use crate::local::Job;
-use crate::runner::{self, RunContext};
-use crate::wheel;
+use crate::call::{Args, RunError, fire};
+use crate::command::{self, CmdJob, arguments};
+use crate::local::{Job, LocalClient, calling_user};
 use halite_config::MasterConfig;
 use halite_master::functions::Call;
 use halite_python::files::{self, PythonFiles};
@@ -13,7 +11,9 @@ use halite_python::{HostError, JobHost, PythonError, Scene, Service};
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::JidClock;
 use halite_wire::{Map, Value};
+use std::cell::Cell;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A function in Python.
 #[derive(Clone, Copy, Debug)]
@@ -29,11 +29,19 @@ pub struct Described {
 /// Descriptions live as long as the process, each once.
 static DESCRIBED: Mutex<Vec<(Map, Described)>> = Mutex::new(Vec::new());
 
+/// Calls within one another, through runners and wheel functions: each has a process of its own.
+const MAX_NESTED: usize = 16;
+
+thread_local! {
+    static NESTED: Cell<usize> = const { Cell::new(0) };
+}
+
 /// Python for one call.
 pub struct Python {
     opts: Arc<Map>,
     files: Arc<PythonFiles>,
     host: JobHost,
+    deadline: Option<Instant>,
 }
 
 impl Python {
@@ -44,18 +52,21 @@ impl Python {
             files: files::files(&opts),
             opts,
             host: JobHost::default(),
+            deadline: None,
         }
     }
 
-    /// Whether a function may be in Python: told from names and texts alone. With `is_ours`, halite has one of that name.
-    fn may_have(&self, kind: &str, function: &str, is_ours: bool) -> bool {
-        let module = function.split('.').next().unwrap_or_default();
-        if is_ours {
-            return self.files.overrides(kind, module, false);
+    /// The same, ended when it has run for so long.
+    pub fn within(self, limit: Duration) -> Python {
+        Python {
+            deadline: Some(Instant::now() + limit),
+            ..self
         }
-        self.files.may_have(kind, module)
-            || self.files.may_rename(kind)
-            || files::installed_salt(&self.opts).is_some()
+    }
+
+    fn is_possible(&self, kind: &str, function: &str, is_ours: bool) -> bool {
+        let module = function.split('.').next().unwrap_or_default();
+        self.files.is_possible(&self.opts, kind, module, is_ours)
     }
 
     /// A function; `None` if there is none in Python.
@@ -68,7 +79,7 @@ impl Python {
         function: &str,
         is_ours: bool,
     ) -> Result<Option<Described>, RunError> {
-        if !function.contains('.') || !self.may_have(kind, function, is_ours) {
+        if !function.contains('.') || !self.is_possible(kind, function, is_ours) {
             return Ok(None);
         }
         let args = vec![kind.into(), function.into(), (!is_ours).into()];
@@ -79,7 +90,7 @@ impl Python {
     /// Why a module has no functions, in stock's words.
     pub fn reason(&self, kind: &str, function: &str) -> Option<String> {
         let module = function.split('.').next().unwrap_or_default();
-        if !self.may_have(kind, function, false) {
+        if !self.is_possible(kind, function, false) {
             return None;
         }
         // Reasons are known of what has been loaded.
@@ -116,7 +127,7 @@ impl Python {
     ///
     /// # Errors
     /// What it raises.
-    fn call(
+    pub fn call(
         &self,
         kind: &str,
         function: &str,
@@ -129,7 +140,15 @@ impl Python {
             args.keyword.clone().into(),
             kind.into(),
         ];
-        let answer = self.request("call", args, service).map_err(failed)?;
+        let depth = NESTED.get() + 1;
+        if depth > MAX_NESTED {
+            let why = "maximum recursion depth exceeded".to_owned();
+            return Err(RunError::Raised("RecursionError".to_owned(), why));
+        }
+        NESTED.set(depth);
+        let answer = self.request("call", args, service);
+        NESTED.set(depth - 1);
+        let answer = answer.map_err(failed)?;
         let Value::Array(mut pair) = answer else {
             return Ok((answer, 0));
         };
@@ -148,6 +167,7 @@ impl Python {
             has_salt: files::installed_salt(&self.opts).is_some(),
             opts: self.opts.clone(),
             files: self.files.files.clone(),
+            deadline: self.deadline,
             ..Scene::default()
         };
         self.host.request(&scene, name, args, service)
@@ -202,58 +222,8 @@ fn failed(error: HostError) -> RunError {
     }
 }
 
-/// Runs a runner function.
-///
-/// # Errors
-/// What it raises.
-pub fn run_runner(
-    python: &Python,
-    context: &mut RunContext,
-    args: &Args,
-) -> Result<Value, RunError> {
-    let function = context.run.fun.clone();
-    let mut service = Master {
-        config: context.config.clone(),
-        stop: context.stop.clone(),
-        context: Some(context),
-    };
-    let done = python.call("runners", &function, args, &mut service);
-    let (value, retcode) = done?;
-    if retcode != 0
-        && let Some(context) = service.context
-    {
-        context.run.retcode = retcode;
-    }
-    Ok(value)
-}
-
-/// Runs a wheel function; `None` if there is none in Python.
-///
-/// # Errors
-/// What it raises.
-pub fn run_wheel(
-    config: &MasterConfig,
-    function: &str,
-    args: &Args,
-    is_ours: bool,
-) -> Option<Result<Value, RunError>> {
-    let python = Python::new(config);
-    match python.find("wheel", function, is_ours) {
-        Ok(None) => return None,
-        Ok(Some(_)) => {}
-        Err(e) => return Some(Err(e)),
-    }
-    let mut service = Master {
-        config: config.clone(),
-        stop: StopFlag::default(),
-        context: None,
-    };
-    let done = python.call("wheel", function, args, &mut service);
-    Some(done.map(|(value, _)| value))
-}
-
 /// Answers nothing.
-struct Nothing;
+pub struct Nothing;
 
 impl Service for Nothing {
     fn ask(&mut self, what: &str, _: &[Value]) -> Result<Value, PythonError> {
@@ -268,7 +238,8 @@ impl Service for Nothing {
     }
 }
 
-fn raised(class: &str, text: impl Into<String>) -> PythonError {
+/// An exception to raise in Python.
+pub fn raised(class: &str, text: impl Into<String>) -> PythonError {
     PythonError {
         class: class.to_owned(),
         text: text.into(),
@@ -276,73 +247,13 @@ fn raised(class: &str, text: impl Into<String>) -> PythonError {
     }
 }
 
-fn python_error(error: &RunError) -> PythonError {
+/// The exception in Python for an error of ours.
+pub fn python_error(error: &RunError) -> PythonError {
     raised(error.class(), error.to_string())
 }
 
-/// What code on a master may ask for: runner functions, jobs, wheel functions, events.
-struct Master<'a, 'c> {
-    config: MasterConfig,
-    stop: StopFlag,
-    /// The run that this is a part of.
-    context: Option<&'a mut RunContext<'c>>,
-}
-
-impl Service for Master<'_, '_> {
-    fn ask(&mut self, what: &str, args: &[Value]) -> Result<Value, PythonError> {
-        let text = |at: usize| args.get(at).and_then(Value::as_str).unwrap_or_default();
-        match what {
-            "has" | "doc" | "names" if text(0) != "runners" => Nothing.ask(what, args),
-            "has" => Ok(i64::from(runner::native(text(1)).is_some()).into()),
-            "doc" => Ok(runner::native(text(1)).map(|f| f.doc).into()),
-            "names" => {
-                let names = runner::functions().map(|f| f.name.to_owned());
-                Ok(names.collect::<Vec<_>>().into())
-            }
-            "call" if text(0) == "runners" => {
-                let value = self.runner(text(1), arguments_at(args, 2))?;
-                Ok(Value::Array(vec![value, 0.into()]))
-            }
-            "local" => {
-                let job = args.get(1).and_then(Value::as_map);
-                self.local(text(0), job.unwrap_or(&Map::new()))
-            }
-            "wheel" => {
-                let call = Call {
-                    fun: text(0).to_owned(),
-                    args: arguments_at(args, 1),
-                    jid: JidClock::default().next(),
-                    user: crate::local::calling_user(),
-                };
-                Ok(wheel::answer(&self.config, &call).into())
-            }
-            "runner_async" => {
-                let call = Call {
-                    fun: text(0).to_owned(),
-                    args: arguments_at(args, 1),
-                    jid: JidClock::default().next(),
-                    user: crate::local::calling_user(),
-                };
-                let started = runner::process::start(&call);
-                started.map_err(|e| raised("OSError", e.to_string()))?;
-                Ok(call.jid.as_str().into())
-            }
-            "fire" => {
-                let data = args.get(1).and_then(Value::as_map).cloned();
-                let data = data.ok_or_else(|| raised("TypeError", "an event's data are a dict"))?;
-                let fired = runner::fire(&self.config, text(0).to_owned(), data);
-                fired.map_err(|e| python_error(&e))?;
-                Ok(true.into())
-            }
-            _ => Err(raised(
-                "RuntimeError",
-                format!("{what} is not available here"),
-            )),
-        }
-    }
-}
-
-fn arguments_at(args: &[Value], at: usize) -> Args {
+/// The arguments of a call in a question: a list and a map.
+pub fn arguments_at(args: &[Value], at: usize) -> Args {
     let positional = args.get(at).and_then(Value::as_array).unwrap_or_default();
     let keyword = args.get(at + 1).and_then(Value::as_map).cloned();
     Args {
@@ -351,25 +262,55 @@ fn arguments_at(args: &[Value], at: usize) -> Args {
     }
 }
 
-impl Master<'_, '_> {
-    fn runner(&mut self, name: &str, args: Args) -> Result<Value, PythonError> {
-        let function = runner::native(name).ok_or_else(|| raised("KeyError", name))?;
-        args.check(name, function.args)
-            .map_err(|e| raised(e.class(), e.to_string()))?;
-        let done = match &mut self.context {
-            Some(context) => (function.run)(context, &args),
-            None => {
-                let mut quiet = |_: &str, _: &Value, _: bool| {};
-                let config = self.config.clone();
-                let mut context = RunContext::new(config, self.stop.clone(), &mut quiet);
-                (function.run)(&mut context, &args)
+/// The call of another function in a question: its name and its arguments.
+pub fn call_at(args: &[Value]) -> Call {
+    Call {
+        fun: args
+            .first()
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
+        args: arguments_at(args, 1),
+        jid: JidClock::default().next(),
+        user: calling_user(),
+    }
+}
+
+/// What all code on a master may ask for: jobs and events.
+pub struct Master {
+    /// The master.
+    pub config: MasterConfig,
+    /// Set by Ctrl-C.
+    pub stop: StopFlag,
+}
+
+impl Service for Master {
+    fn ask(&mut self, what: &str, args: &[Value]) -> Result<Value, PythonError> {
+        let text = |at: usize| args.get(at).and_then(Value::as_str).unwrap_or_default();
+        match what {
+            "local" => {
+                let job = args.get(1).and_then(Value::as_map);
+                self.local(text(0), job.unwrap_or(&Map::new()))
             }
-        };
-        done.map(|done| done.value).map_err(|e| python_error(&e))
+            "fire" => {
+                let data = args.get(1).and_then(Value::as_map).cloned();
+                let data = data.ok_or_else(|| raised("TypeError", "an event's data are a dict"))?;
+                let fired = fire(&self.config, text(0).to_owned(), data);
+                fired.map_err(|e| python_error(&e))?;
+                Ok(true.into())
+            }
+            _ => Nothing.ask(what, args),
+        }
     }
 
+    fn is_stopped(&self) -> bool {
+        self.stop.is_set()
+    }
+}
+
+impl Master {
     /// `LocalClient`.
-    fn local(&mut self, what: &str, given: &Map) -> Result<Value, PythonError> {
+    fn local(&self, what: &str, given: &Map) -> Result<Value, PythonError> {
         let text = |key: &str| given.str(key).unwrap_or_default().to_owned();
         let error = |e: RunError| python_error(&e);
         if what == "returns" {
@@ -399,7 +340,7 @@ impl Master<'_, '_> {
             kwargs: Map::new(),
         };
         if what == "run_job" {
-            let mut client = crate::local::LocalClient::new(self.config.clone());
+            let mut client = LocalClient::new(self.config.clone());
             let published = client.publish(&job).map_err(|e| error(e.into()))?;
             if published.jid.is_empty() {
                 return Ok(Map::new().into());
@@ -409,12 +350,12 @@ impl Master<'_, '_> {
             }
             .into());
         }
-        let command = crate::command::CmdJob {
+        let job = CmdJob {
             job,
             timeout: given.int("timeout").and_then(|n| u64::try_from(n).ok()),
             ..Default::default()
         };
-        let done = crate::command::run(&self.config, command, &self.stop);
+        let done = command::run(&self.config, job, &self.stop);
         let done = done.map_err(|e| error(e.into()))?;
         Ok(done.minions.into_iter().collect::<Map>().into())
     }

@@ -2,10 +2,8 @@
 //! _thread_return`, `salt/returners/__init__.py`).
 
 use crate::context::Context;
-use crate::execution::python_modules;
 use crate::python;
 use halite_config::{Flavour, Returner, Settings};
-use halite_python::JobHost;
 use halite_returners::helper::Helper;
 use halite_returners::{Opener, Store};
 use halite_store::jobs::{JobUpdate, StoredReturn};
@@ -17,9 +15,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// Timeout for all returners of a job together.
-const TIMEOUT: Duration = Duration::from_secs(60);
-/// The kind of Python files.
-const KIND: &str = "returners";
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 /// Keys of a `_return` load that only the master uses.
 const FOR_THE_MASTER: [&str; 3] = ["cmd", "id", "_stamp"];
 
@@ -114,7 +110,21 @@ pub fn run(ctx: &Context, wanted: &ReturnerSelection, ret: Map) {
     if wanted.names.is_empty() {
         return;
     }
-    let mut ret = ret;
+    let ret = as_returned(ctx, wanted, ret);
+    let mut places = Vec::new();
+    for name in &wanted.names {
+        match find(ctx, name) {
+            Some(returner) => places.push((name.clone(), open(ctx, returner, wanted))),
+            None => log::error!(
+                "Returner {name}.returner could not be loaded: '{name}.returner' is not available."
+            ),
+        }
+    }
+    write(places, &ctx.id, ret, TIMEOUT);
+}
+
+/// A `_return` load in the form that returners get.
+pub fn as_returned(ctx: &Context, wanted: &ReturnerSelection, mut ret: Map) -> Map {
     FOR_THE_MASTER.iter().for_each(|key| {
         ret.remove(key);
     });
@@ -127,46 +137,13 @@ pub fn run(ctx: &Context, wanted: &ReturnerSelection, ret: Map) {
         }
     }
     ret.set("id", ctx.id.as_str());
-    let (mut places, mut in_python) = (Vec::new(), Vec::new());
-    for name in &wanted.names {
-        let ours = find(ctx, name);
-        if has_python(ctx, name, ours.is_some()) {
-            in_python.push(name);
-            continue;
-        }
-        match ours {
-            Some(returner) => places.push((name.clone(), open(ctx, returner, wanted))),
-            None => log::error!(
-                "Returner {name}.returner could not be loaded: '{name}.returner' is not available."
-            ),
-        }
-    }
-    if !places.is_empty() {
-        write(places, &ctx.id, ret.clone(), TIMEOUT);
-    }
-    if in_python.is_empty() {
-        return;
-    }
-    // Of its own, with a limit: whatever the job left running in its host is none of theirs.
-    let ctx = Context {
-        python: JobHost::with_limit(TIMEOUT),
-        ..ctx.clone()
-    };
-    for name in in_python {
-        let args = vec![ret.clone().into()];
-        let done = python_modules::use_function(&ctx, KIND, &format!("{name}.returner"), args);
-        if let Err(e) = done {
-            let jid = ret.str("jid").unwrap_or_default();
-            log::error!("The return failed for job {jid}: {name}: {}", e.message());
-        }
-    }
+    ret
 }
 
-/// Whether a returner is a Python file of a user, or one of an installed Salt; `is_ours` if halite has one of that name.
-pub fn has_python(ctx: &Context, name: &str, is_ours: bool) -> bool {
+/// Whether `disable_returners` lists it.
+pub fn is_disabled(ctx: &Context, name: &str) -> bool {
     let disabled = ctx.opts.get("disable_returners").map(Value::str_list);
-    let is_disabled = disabled.unwrap_or_default().iter().any(|d| d == name);
-    !is_disabled && python_modules::has(ctx, KIND, &format!("{name}.returner"), is_ours)
+    disabled.unwrap_or_default().iter().any(|d| d == name)
 }
 
 /// Writes to all returners in parallel, so that a hanging one does not block the others.

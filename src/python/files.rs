@@ -4,7 +4,6 @@
 //! else may write them. Whether a name may be a Python function is told from the files' text alone, so that jobs without
 //! Python start none.
 
-use crate::PythonFile;
 use halite_sys::programs::{MAX_FILES, is_own, is_safe, which};
 use halite_wire::{Map, Value};
 use std::collections::HashMap;
@@ -13,32 +12,45 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Kinds of files, each with the option that names further directories.
-pub const KINDS: &[(&str, &str)] = &[
-    ("modules", "module_dirs"),
-    ("states", "states_dirs"),
-    ("grains", "grains_dirs"),
-    ("utils", "utils_dirs"),
-    ("renderers", "render_dirs"),
-    ("returners", "returner_dirs"),
-    ("beacons", "beacons_dirs"),
-    ("matchers", "matchers_dirs"),
-    ("executors", "executor_dirs"),
-    ("sdb", "sdb_dirs"),
-    ("output", "outputter_dirs"),
-    ("runners", "runner_dirs"),
-    ("wheel", "wheel_dirs"),
-    ("pillar", "pillar_dirs"),
-    ("tops", "top_dirs"),
-    ("engines", "engines_dirs"),
-    ("auth", "auth_dirs"),
+/// Kinds of files, each with the options that name further directories and files that are not to be used.
+pub const KINDS: &[(&str, &str, &str)] = &[
+    ("modules", "module_dirs", "disable_modules"),
+    ("states", "states_dirs", "disable_states"),
+    ("grains", "grains_dirs", "disable_grains"),
+    ("utils", "utils_dirs", "disable_utils"),
+    ("renderers", "render_dirs", "disable_renders"),
+    ("returners", "returner_dirs", "disable_returners"),
+    ("beacons", "beacons_dirs", "disable_beacons"),
+    ("matchers", "matchers_dirs", "disable_matchers"),
+    ("executors", "executor_dirs", "disable_executors"),
+    ("sdb", "sdb_dirs", "disable_sdbs"),
+    ("output", "outputter_dirs", "disable_outputs"),
+    ("runners", "runner_dirs", "disable_runners"),
+    ("wheel", "wheel_dirs", "disable_wheels"),
+    ("pillar", "pillar_dirs", "disable_pillars"),
+    ("tops", "top_dirs", "disable_tops"),
+    ("engines", "engines_dirs", "disable_engines"),
+    ("auth", "auth_dirs", "disable_auths"),
 ];
 /// How long directories are taken for unchanged in a process. Another process may have changed them.
 const FRESH: Duration = Duration::from_secs(1);
 /// Bytes of a file that are searched for names.
 const MAX_TEXT: usize = 1 << 20;
 
-/// The Python files of a minion.
+/// A file with users' code.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PythonFile {
+    /// `modules`, `states`, ...
+    pub kind: &'static str,
+    /// The module's name.
+    pub name: String,
+    /// Its path.
+    pub path: String,
+    /// Changes with its content.
+    pub stamp: String,
+}
+
+/// The Python files of a minion or a master.
 #[derive(Debug, Default)]
 pub struct PythonFiles {
     /// The files.
@@ -67,6 +79,13 @@ impl PythonFiles {
                 .renaming
                 .iter()
                 .any(|(k, text)| *k == kind && quoted.iter().any(|q| text.contains(q)))
+    }
+
+    /// Whether Python is to be asked for a module. If halite has it, too (`is_ours`), only a file that shows its name comes before that;
+    /// else any that may have other names, and an installed Salt.
+    pub fn is_possible(&self, opts: &Map, kind: &str, module: &str, is_ours: bool) -> bool {
+        let elsewhere = || self.may_rename(kind) || installed_salt(opts).is_some();
+        self.may_have(kind, module) || !is_ours && elsewhere()
     }
 
     /// Whether a kind has files that may be modules of other names.
@@ -144,16 +163,30 @@ pub fn interpreter(opts: &Map) -> Result<String, String> {
     }
 }
 
-/// A directory and what changes with its entries.
-type DirStamp = (PathBuf, Option<(u64, i64, i64)>);
+/// A directory or a file, and what changes with its entries or its content.
+type Stamp = (PathBuf, Option<[i64; 8]>);
+
+fn stamp(path: &Path) -> Stamp {
+    let meta = std::fs::symlink_metadata(path).ok();
+    let stamp = meta.map(|m| {
+        let numbers = [m.ino(), m.size(), u64::from(m.mode()), u64::from(m.uid())];
+        let [inode, size, mode, owner] = numbers.map(|n| i64::from_ne_bytes(n.to_ne_bytes()));
+        let [modified, changed] = [(m.mtime(), m.mtime_nsec()), (m.ctime(), m.ctime_nsec())];
+        [
+            inode, size, mode, owner, modified.0, modified.1, changed.0, changed.1,
+        ]
+    });
+    (path.to_owned(), stamp)
+}
 
 /// The last reading.
 struct Reading {
-    /// The options that name the directories.
+    /// The options that name directories and files.
     of: Vec<Option<Value>>,
     /// By which process and when they were last looked at.
     looked: (u32, Instant),
-    dirs: Vec<DirStamp>,
+    /// Directories, and files in them.
+    stamps: Vec<Stamp>,
     files: Arc<PythonFiles>,
 }
 
@@ -165,7 +198,8 @@ pub fn forget() {
     *LAST.lock().unwrap_or_else(PoisonError::into_inner) = None;
 }
 
-/// The directories of a kind of custom files: what is synced, those of the option, and those of the kind's name in `module_dirs`.
+/// The directories of a kind of custom files: those of the kind's name in `module_dirs`, those of the option, and what is synced. The
+/// first file of a name counts.
 pub fn module_dirs(opts: &Map, kind: &str, option: &str) -> Vec<PathBuf> {
     let list = |option: &str| opts.get(option).map(Value::str_list).unwrap_or_default();
     let synced = match opts.str("extension_modules") {
@@ -176,66 +210,59 @@ pub fn module_dirs(opts: &Map, kind: &str, option: &str) -> Vec<PathBuf> {
         }
     };
     let below = list("module_dirs").into_iter().map(PathBuf::from);
-    let below = below.flat_map(|dir| [dir.join(kind), dir.join(format!("_{kind}"))]);
-    std::iter::once(synced.join(kind))
+    below
+        .flat_map(|dir| [dir.join(kind), dir.join(format!("_{kind}"))])
         .chain(list(option).into_iter().map(PathBuf::from))
-        .chain(below)
+        .chain([synced.join(kind)])
         .collect()
 }
 
-/// The files for these options, read again if a directory has changed.
+/// The files for these options, read again if a directory or one of them has changed.
 pub fn files(opts: &Map) -> Arc<PythonFiles> {
     let named = ["extension_modules", "cachedir", "module_dirs"];
-    let options = named
-        .into_iter()
-        .chain(KINDS.iter().map(|(_, option)| *option));
+    let of_kinds = KINDS
+        .iter()
+        .flat_map(|(_, dirs, disabled)| [*dirs, *disabled]);
+    let options = named.into_iter().chain(of_kinds);
     let of: Vec<Option<Value>> = options.map(|option| opts.get(option).cloned()).collect();
     let me = std::process::id();
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(last) = &*last
-        && last.looked.0 == me
-        && last.looked.1.elapsed() < FRESH
-        && last.of == of
-    {
-        return last.files.clone();
+    if let Some(last) = last.as_mut().filter(|last| last.of == of) {
+        if last.looked.0 == me && last.looked.1.elapsed() < FRESH {
+            return last.files.clone();
+        }
+        if last.stamps.iter().all(|known| stamp(&known.0) == *known) {
+            last.looked = (me, Instant::now());
+            return last.files.clone();
+        }
     }
-    let dirs: Vec<(&'static str, PathBuf)> = KINDS
-        .iter()
-        .flat_map(|(kind, option)| {
-            let dirs = module_dirs(opts, kind, option).into_iter();
-            dirs.map(move |dir| (*kind, dir))
-        })
-        .collect();
-    let stamps: Vec<DirStamp> = dirs
-        .iter()
-        .map(|(_, dir)| {
-            let meta = std::fs::metadata(dir).ok();
-            let stamp = meta.map(|m| (m.ino(), m.mtime(), m.mtime_nsec()));
-            (dir.clone(), stamp)
-        })
-        .collect();
     let looked = (me, Instant::now());
-    if let Some(last) = &mut *last
-        && last.dirs == stamps
-    {
-        last.looked = looked;
-        last.of = of;
-        return last.files.clone();
-    }
     let mut all = PythonFiles {
         number: NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
         ..PythonFiles::default()
     };
-    let mut found = Vec::new();
-    for (kind, dir) in &dirs {
-        read_dir(kind, dir, &mut found, &mut all.renaming);
+    let (mut found, mut stamps) = (Vec::new(), Vec::new());
+    for (kind, option, disabled) in KINDS {
+        let disabled = opts.get(disabled).map(Value::str_list).unwrap_or_default();
+        for dir in module_dirs(opts, kind, option) {
+            // Before it is read: what changes meanwhile is seen the next time.
+            stamps.push(stamp(&dir));
+            read_dir(
+                kind,
+                &dir,
+                &disabled,
+                &mut found,
+                &mut stamps,
+                &mut all.renaming,
+            );
+        }
     }
     all.files = Arc::new(found);
     let files = Arc::new(all);
     *last = Some(Reading {
         of,
         looked,
-        dirs: stamps,
+        stamps,
         files: files.clone(),
     });
     files
@@ -244,7 +271,9 @@ pub fn files(opts: &Map) -> Arc<PythonFiles> {
 fn read_dir(
     kind: &'static str,
     dir: &Path,
+    disabled: &[String],
     found: &mut Vec<PythonFile>,
+    stamps: &mut Vec<Stamp>,
     renaming: &mut Vec<(&'static str, String)>,
 ) {
     let Ok(dir) = &std::fs::canonicalize(dir) else {
@@ -261,6 +290,8 @@ fn read_dir(
         .filter_map(|entry| module_file(&entry.path()))
         .collect();
     paths.sort();
+    paths.retain(|path| !disabled.contains(&module_name(path)));
+    stamps.extend(paths.iter().map(|path| stamp(path)));
     if paths.is_empty() || !is_safe(dir, &meta) || !is_safe_place(dir) {
         return;
     }
@@ -284,13 +315,7 @@ fn read_dir(
         found.push(PythonFile {
             kind,
             name: module_name(&path),
-            stamp: format!(
-                "{} {} {} {}",
-                meta.ino(),
-                meta.size(),
-                meta.mtime(),
-                meta.mtime_nsec()
-            ),
+            stamp: format!("{:?}", stamp(&path).1),
             path: path.to_string_lossy().into_owned(),
         });
     }

@@ -5,7 +5,8 @@ use crate::marshal::{self, MarshalError};
 use crate::process::Process;
 use halite_wire::{Map, Value};
 use std::fmt;
-use std::io;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
@@ -66,6 +67,11 @@ pub trait Service {
     /// # Errors
     /// An exception to raise in Python.
     fn ask(&mut self, what: &str, args: &[Value]) -> Result<Value, PythonError>;
+
+    /// Whether somebody has asked that the code ends at once.
+    fn is_stopped(&self) -> bool {
+        false
+    }
 }
 
 /// A running host, used by one thread at a time; a thread whose question is being answered may ask anew.
@@ -141,10 +147,13 @@ impl Host {
         service: &mut dyn Service,
     ) -> Result<Value, HostError> {
         let _turn = self.turn();
-        let deadline = deadline.into_iter().chain(self.deadline).min();
-        self.send(&pair(name, Value::Array(vec![changes.into(), args.into()])))?;
+        let limits = Limits {
+            deadline: deadline.into_iter().chain(self.deadline).min(),
+        };
+        let request = pair(name, Value::Array(vec![changes.into(), args.into()]));
+        self.send(&request, &limits, service)?;
         loop {
-            let Value::Array(mut message) = self.receive(deadline)? else {
+            let Value::Array(mut message) = self.receive(&limits, service)? else {
                 return Err(nonsense());
             };
             let kind = match message.first() {
@@ -167,31 +176,99 @@ impl Host {
                     };
                     // The number tells the host which question this is for.
                     let number = message[3].clone();
-                    self.send(&Value::Array(vec![answer.0.into(), answer.1, number]))?;
+                    let answer = Value::Array(vec![answer.0.into(), answer.1, number]);
+                    self.send(&answer, &limits, service)?;
                 }
                 _ => return Err(nonsense()),
             }
         }
     }
 
-    fn send(&self, message: &Value) -> Result<(), HostError> {
+    fn send(
+        &self,
+        message: &Value,
+        limits: &Limits,
+        service: &dyn Service,
+    ) -> Result<(), HostError> {
         let mut body = Vec::new();
         marshal::encode(message, &mut body);
         let mut process = lock(&self.process);
-        frame::write(&process.stream, &body).map_err(|e| broken(&mut process, &e))
+        let stream = limits.of(&process.stream, service);
+        frame::write(stream, &body).map_err(|e| broken(&mut process, &e))
     }
 
-    fn receive(&self, deadline: Option<Instant>) -> Result<Value, HostError> {
+    fn receive(&self, limits: &Limits, service: &dyn Service) -> Result<Value, HostError> {
         let mut process = lock(&self.process);
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        // No time at all would mean no limit.
-        let left = left.map(|left| left.max(Duration::from_millis(1)));
-        let set = process.stream.set_read_timeout(left);
-        set.map_err(|e| broken(&mut process, &e))?;
-        let body = frame::read(&process.stream).map_err(|e| broken(&mut process, &e))?;
+        let stream = limits.of(&process.stream, service);
+        let body = frame::read(stream).map_err(|e| broken(&mut process, &e))?;
         marshal::decode(&body).map_err(|e: MarshalError| {
             HostError::Broken(format!("the Python process sent something unreadable: {e}"))
         })
+    }
+}
+
+/// When a request is given up.
+struct Limits {
+    deadline: Option<Instant>,
+}
+
+impl Limits {
+    fn of<'a>(&'a self, stream: &'a UnixStream, service: &'a dyn Service) -> Limited<'a> {
+        Limited {
+            stream,
+            limits: self,
+            service,
+        }
+    }
+}
+
+/// How often it is looked whether to go on.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A connection that is read and written until it is to be given up, however much or little comes meanwhile.
+struct Limited<'a> {
+    stream: &'a UnixStream,
+    limits: &'a Limits,
+    service: &'a dyn Service,
+}
+
+impl Limited<'_> {
+    fn go_on<T>(&self, mut act: impl FnMut(&UnixStream) -> io::Result<T>) -> io::Result<T> {
+        loop {
+            if self.service.is_stopped() {
+                return Err(io::ErrorKind::ConnectionAborted.into());
+            }
+            let left = self
+                .limits
+                .deadline
+                .map(|end| end.saturating_duration_since(Instant::now()));
+            if left.is_some_and(|left| left.is_zero()) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let look = Some(left.map_or(LOOK, |left| left.min(LOOK)));
+            self.stream.set_read_timeout(look)?;
+            self.stream.set_write_timeout(look)?;
+            match act(self.stream) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                done => return done,
+            }
+        }
+    }
+}
+
+impl Read for Limited<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.go_on(|mut stream| stream.read(buffer))
+    }
+}
+
+impl Write for Limited<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.go_on(|mut stream| stream.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -204,9 +281,16 @@ fn nonsense() -> HostError {
 }
 
 fn broken(process: &mut Process, e: &io::Error) -> HostError {
-    use io::ErrorKind::{BrokenPipe, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, TimedOut, UnexpectedEof};
     HostError::Broken(match e.kind() {
-        TimedOut | WouldBlock => "the Python process took too long and was ended".to_owned(),
+        TimedOut => {
+            process.kill_all();
+            "the Python process took too long and was ended".to_owned()
+        }
+        ConnectionAborted => {
+            process.kill_all();
+            "the Python process was ended, as was asked for".to_owned()
+        }
         BrokenPipe | ConnectionReset | UnexpectedEof => format!(
             "the Python process has ended ({}) while the function ran",
             process.ending()

@@ -12,5 +12,6 @@ pub mod marshal;
 mod process;
 mod sources;
 
+pub use files::PythonFile;
 pub use host::{HostError, PythonError, Service};
-pub use job::{JobHost, PythonFile, Scene};
+pub use job::{JobHost, Scene};

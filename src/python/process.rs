@@ -3,13 +3,15 @@
 use crate::{frame, marshal, sources};
 use halite_sys::process::leave_family;
 use halite_wire::Map;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use std::io::{self, BufRead, BufReader, PipeWriter, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Bytes of a line that goes to the log.
@@ -21,7 +23,9 @@ const WORDS: Duration = Duration::from_secs(1);
 
 /// A running host. Dropping it kills the process.
 pub struct Process {
-    child: Child,
+    /// Its number, which is that of its process group.
+    pid: u32,
+    child: Arc<Mutex<Child>>,
     /// The connection.
     pub stream: UnixStream,
     /// The kernel kills the host and what it has started in its group when this end is closed, whatever becomes of us.
@@ -37,16 +41,17 @@ impl Process {
     ///
     /// # Errors
     /// The interpreter cannot be started, or does not run our program: text for an operator.
-    pub fn start(python: &str, sources: &Map) -> Result<Process, String> {
+    pub fn start(python: &str, sources: &Map, limit: Option<Duration>) -> Result<Process, String> {
+        let limit = limit.map_or(START, |limit| limit.clamp(Duration::from_millis(1), START));
         let mut process = Process::spawn(python).map_err(|e| {
             format!("{python} cannot be started ({e}); the option `python`, or `legacy_salt`, names the interpreter")
         })?;
-        process.greet(sources).map_err(|e| {
+        process.greet(sources, limit).map_err(|e| {
             use io::ErrorKind::{TimedOut, WouldBlock};
             match e.kind() {
                 TimedOut | WouldBlock => format!(
                     "{python} did not run within {} seconds; the option `python`, or `legacy_salt`, names the interpreter",
-                    START.as_secs()
+                    limit.as_secs()
                 ),
                 _ => format!("{python} does not run ({})", process.ending()),
             }
@@ -59,6 +64,12 @@ impl Process {
         let (reader, writer) = io::pipe()?;
         let (life, held) = io::pipe()?;
         let mut command = Command::new(python);
+        // What this program tells its own children is none of users' code.
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"HALITE_") {
+                command.env_remove(name);
+            }
+        }
         leave_family(&mut command)
             // Isolated from PYTHON* variables, the user's packages and the working directory; leaves no files of
             // compiled code behind.
@@ -68,15 +79,20 @@ impl Process {
             .stdin(OwnedFd::from(theirs))
             .stdout(life)
             .stderr(writer);
-        let child = command.spawn()?;
+        let child = Arc::new(Mutex::new(command.spawn()?));
         // Our copies of its ends.
         drop(command);
         let last = Arc::<Mutex<String>>::default();
         let line = last.clone();
         let (end, printed) = channel();
-        std::thread::spawn(move || log_lines(reader, &line, end));
+        let (ended, pid) = (child.clone(), lock(&child).id());
+        std::thread::spawn(move || {
+            log_lines(reader, &line, end);
+            reap(&ended);
+        });
         Ok(Process {
             child,
+            pid,
             stream: ours,
             _life: held,
             printed,
@@ -85,26 +101,38 @@ impl Process {
     }
 
     /// Sends the program and waits until it runs.
-    fn greet(&self, sources: &Map) -> io::Result<()> {
+    fn greet(&self, sources: &Map, limit: Duration) -> io::Result<()> {
         let mut body = Vec::new();
         marshal::encode_map(sources, &mut body);
-        self.stream.set_read_timeout(Some(START))?;
-        self.stream.set_write_timeout(Some(START))?;
+        self.stream.set_read_timeout(Some(limit))?;
+        self.stream.set_write_timeout(Some(limit))?;
         frame::write(&self.stream, &body)?;
         frame::read(&self.stream)?;
         self.stream.set_read_timeout(None)?;
         self.stream.set_write_timeout(None)
     }
 
+    /// Kills it with all that it has started in its process group: it was not to go on.
+    pub fn kill_all(&mut self) {
+        let mut child = lock(&self.child);
+        // Only while the number is its own.
+        if child.try_wait().is_ok_and(|status| status.is_none())
+            && let Ok(group) = i32::try_from(self.pid)
+        {
+            let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+        }
+    }
+
     /// How the process ended, once it has closed the connection, and its last words.
     pub fn ending(&mut self) -> String {
         // Children of functions may hold the pipe open; their words are not waited for.
         let _ = self.printed.recv_timeout(WORDS);
-        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+        let mut child = lock(&self.child);
+        if child.try_wait().is_ok_and(|status| status.is_none()) {
             // It has closed the connection, and lives on.
-            let _ = self.child.kill();
+            let _ = child.kill();
         }
-        let end = match self.child.wait() {
+        let end = match child.wait() {
             Ok(status) => status.to_string(),
             Err(e) => e.to_string(),
         };
@@ -120,9 +148,24 @@ impl Drop for Process {
     fn drop(&mut self) {
         // The process alone: what functions have started lives on after the end of a job, as in Salt. With it goes the
         // other end of the pipe, so that nobody is killed when ours is closed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let mut child = lock(&self.child);
+        let _ = child.kill();
+        let _ = child.wait();
     }
+}
+
+/// Takes the end of a process that has ended by itself, so that it does not stay in the list of processes.
+fn reap(child: &Mutex<Child>) {
+    for _ in 0..10 {
+        if !lock(child).try_wait().is_ok_and(|status| status.is_none()) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn lock(child: &Mutex<Child>) -> MutexGuard<'_, Child> {
+    child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What functions print goes to the log, in lines of limited length.

@@ -2,18 +2,20 @@
 //! when nothing has needed it for a while.
 
 use super::functions::FunctionLoader;
-use halite_python::files::{self, Known, PythonFiles};
+use halite_python::files::{self, PythonFiles};
 use halite_python::{HostError, JobHost, PythonError, Scene, Service};
 use halite_wire::{Map, Value};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a host without work lives: minions ask for their pillars at once.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Which names there are, as Python has told.
-static KNOWN: Known<bool> = Known::new();
+static SESSIONS: AtomicU64 = AtomicU64::new(1);
 
 /// The Python files of a master and their host.
 pub struct MasterPython {
@@ -40,6 +42,25 @@ pub struct About {
     pub functions: Option<Rc<dyn FunctionLoader>>,
     /// When the host is ended, whatever it does.
     pub deadline: Instant,
+    /// For whom: nothing of what modules keep is seen by the next one, as in stock, which loads them for each pillar.
+    pub(super) session: u64,
+    /// Which functions there are.
+    pub(super) known: Rc<RefCell<HashMap<String, bool>>>,
+}
+
+impl About {
+    /// Something new, until `deadline`, without data and functions.
+    pub fn new(opts: Arc<Map>, deadline: Instant) -> About {
+        About {
+            opts,
+            grains: Arc::default(),
+            pillar: Arc::default(),
+            functions: None,
+            deadline,
+            session: SESSIONS.fetch_add(1, Ordering::Relaxed),
+            known: Rc::default(),
+        }
+    }
 }
 
 impl MasterPython {
@@ -62,36 +83,43 @@ impl MasterPython {
 
     /// Whether there is a function in Python of this name. If halite has one, too, only a file of the module's very name, or one
     /// that takes it, comes before that.
-    pub fn has(&self, about: &About, kind: &'static str, function: &str, is_ours: bool) -> bool {
-        let files = self.files();
+    ///
+    /// # Errors
+    /// Python cannot be asked: text for a minion.
+    pub fn has(
+        &self,
+        about: &About,
+        kind: &str,
+        function: &str,
+        is_ours: bool,
+    ) -> Result<bool, String> {
         let module = function.split('.').next().unwrap_or_default();
-        let elsewhere = || files.may_rename(kind) || files::installed_salt(&self.opts).is_some();
-        if !files.may_have(kind, module) && (is_ours || !elsewhere()) {
-            return false;
+        if !self.files().is_possible(&self.opts, kind, module, is_ours) {
+            return Ok(false);
         }
-        let look = || {
-            let args = vec![kind.into(), function.into(), (!is_ours).into()];
-            match self.request(about, "find", args) {
-                Ok(found) => Some(found.truthy()),
-                Err(e) => {
-                    log::error!("{function} of {kind}: {e}");
-                    None
-                }
-            }
-        };
         let key = format!("{kind} {function} {is_ours}");
-        KNOWN.get(&files, &key, look).unwrap_or(false)
+        if let Some(known) = about.known.borrow().get(&key) {
+            return Ok(*known);
+        }
+        let args = vec![kind.into(), function.into(), (!is_ours).into()];
+        let found = self.request(about, "find", args)?.truthy();
+        about.known.borrow_mut().insert(key, found);
+        Ok(found)
     }
 
-    /// Whether there is a renderer in Python; `py` is the host's own.
+    /// Whether there is a renderer in Python; `py` is the host's own. If it cannot be asked, the rendering will say so.
     pub fn has_renderer(&self, about: &About, name: &str, is_ours: bool) -> bool {
-        name == "py" && !is_ours || self.has(about, "renderers", &format!("{name}.render"), is_ours)
+        let function = format!("{name}.render");
+        name == "py" && !is_ours
+            || self
+                .has(about, "renderers", &function, is_ours)
+                .unwrap_or(true)
     }
 
     /// Calls a function; of `optional`, it gets the keywords that it takes.
     ///
     /// # Errors
-    /// What it raises.
+    /// What it raises: text for a minion.
     pub fn call(
         &self,
         about: &About,
@@ -100,7 +128,7 @@ impl MasterPython {
         args: Vec<Value>,
         kwargs: Map,
         optional: Map,
-    ) -> Result<Value, HostError> {
+    ) -> Result<Value, String> {
         let args = vec![
             kind.into(),
             function.into(),
@@ -114,19 +142,28 @@ impl MasterPython {
     /// Makes a request of the host.
     ///
     /// # Errors
-    /// What the code raises.
-    pub fn request(&self, about: &About, name: &str, args: Vec<Value>) -> Result<Value, HostError> {
+    /// What the code raises: text for a minion.
+    pub fn request(&self, about: &About, name: &str, args: Vec<Value>) -> Result<Value, String> {
         let scene = Scene {
-            python: files::interpreter(&self.opts).map_err(HostError::Broken)?,
+            python: files::interpreter(&self.opts)?,
             has_salt: files::installed_salt(&self.opts).is_some(),
             opts: about.opts.clone(),
             grains: about.grains.clone(),
             pillar: about.pillar.clone(),
             files: self.files().files.clone(),
             deadline: Some(about.deadline),
+            session: about.session,
         };
         let mut service = Functions(about.functions.clone());
-        self.host.request(&scene, name, args, &mut service)
+        let done = self.host.request(&scene, name, args, &mut service);
+        done.map_err(|e| match e {
+            HostError::Raised(e) => e.text,
+            HostError::Broken(why) => {
+                // The last words of the process may be about another minion.
+                log::error!("{why}");
+                "the Python process has failed; the master's log says why".to_owned()
+            }
+        })
     }
 }
 
@@ -165,13 +202,5 @@ impl Service for Functions {
                 format!("{what} is not available here"),
             )),
         }
-    }
-}
-
-/// The text of an error as users see it: Python's own.
-pub fn text_of(error: HostError) -> String {
-    match error {
-        HostError::Raised(e) => e.text,
-        HostError::Broken(why) => why,
     }
 }

@@ -5,7 +5,7 @@ use super::fleet::Fleet;
 use super::functions::{BuiltinFunctions, ChainedLoader, FunctionContext, FunctionLoader, LazyMap};
 use super::gpg::Gpg;
 use super::pipeline::{Pipeline, Source, Templates, python_args, render_yaml};
-use super::python::{About, MasterPython, text_of};
+use super::python::{About, MasterPython};
 use super::scene::{Scene, SceneRenderer, SceneTemplate, Trees};
 use super::template::TemplateEngine;
 use halite_config::{MasterConfig, RenderOptions};
@@ -192,12 +192,12 @@ impl SlsRenderer {
     pub fn about(&self) -> &About {
         self.about.get_or_init(|| {
             let scene = self.renderer.scene();
+            let opts = Arc::new(LazyCell::force(&scene.opts).clone());
             About {
-                opts: Arc::new(LazyCell::force(&scene.opts).clone()),
                 grains: scene.grains.clone(),
                 pillar: scene.pillar.clone(),
                 functions: Some(scene.functions.clone()),
-                deadline: self.deadline,
+                ..About::new(opts, self.deadline)
             }
         })
     }
@@ -263,7 +263,7 @@ impl Templates for SlsRenderer {
             (Some(functions), _) => functions.render(args).map_err(RenderError::new),
             (None, Some(python)) => python
                 .request(self.about(), "render", args)
-                .map_err(|e| RenderError::new(text_of(e))),
+                .map_err(RenderError::new),
             (None, None) => Err(RenderError::new("there is no Python here")),
         }
     }

@@ -7,6 +7,10 @@ pub(crate) use halite_master::args::{as_text, usage};
 pub(crate) use record::{RunEvents, keep};
 
 use crate::local::ClientError;
+use halite_config::MasterConfig;
+use halite_ipc::{Event, Framing, Publisher};
+use halite_wire::Map;
+use halite_wire::msgpack::{self, Profile};
 use std::fmt;
 
 /// Why a function failed.
@@ -81,4 +85,20 @@ impl From<std::io::Error> for RunError {
 /// The error for an unknown function (`salt/utils/lazy.py verify_fun`).
 pub fn not_available(name: &str) -> RunError {
     RunError::Unknown(format!("'{name}' is not available."))
+}
+
+/// Fires an event with a time stamp on the master's bus.
+///
+/// # Errors
+/// The master does not run.
+pub fn fire(config: &MasterConfig, tag: String, mut data: Map) -> Result<(), RunError> {
+    data.set(
+        "_stamp",
+        halite_ipc::stamp_now(config.salt_series.stamp_style()),
+    );
+    let path = config.event_pull();
+    let payload = msgpack::encode_map(&data, Profile::Local);
+    Publisher::connect(&path, Framing::Prefixed)
+        .and_then(|mut p| p.fire(&Event { tag, payload }))
+        .map_err(|e| RunError::Unknown(format!("{}: {e}; is the master running?", path.display())))
 }

@@ -1,7 +1,7 @@
 //! `batch.*`: batches of stock clients of 3008 (`salt/runners/batch.py`), which the role `batch` records.
 
-use super::event::fire;
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
+use crate::call::fire;
 use crate::local::Job;
 use halite_store::local;
 use halite_sys::time::unix_now_f64;

@@ -1,10 +1,10 @@
 //! `state.event` and `event.send`: the bus from the command line.
 
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
-use halite_config::MasterConfig;
-use halite_ipc::{Event, Framing, Publisher, Subscriber};
+use crate::call;
+use halite_ipc::Subscriber;
 use halite_target::fnmatch;
-use halite_wire::msgpack::{self, Profile};
+use halite_wire::msgpack;
 use halite_wire::{Map, Value};
 use std::time::Duration;
 
@@ -76,21 +76,6 @@ fn send(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError>
             ));
         }
     };
-    fire(&context.config, tag, data)?;
+    call::fire(&context.config, tag, data)?;
     Ok(Value::Bool(true).into())
-}
-
-/// Fires an event with a time stamp on the master's bus.
-/// # Errors
-/// The master does not run.
-pub fn fire(config: &MasterConfig, tag: String, mut data: Map) -> Result<(), RunError> {
-    data.set(
-        "_stamp",
-        halite_ipc::stamp_now(config.salt_series.stamp_style()),
-    );
-    let path = config.event_pull();
-    let payload = msgpack::encode_map(&data, Profile::Local);
-    Publisher::connect(&path, Framing::Prefixed)
-        .and_then(|mut p| p.fire(&Event { tag, payload }))
-        .map_err(|e| RunError::Unknown(format!("{}: {e}; is the master running?", path.display())))
 }

@@ -11,6 +11,7 @@ mod doc;
 mod event;
 mod fileserver;
 mod fleet;
+mod in_python;
 mod jobs;
 mod launch;
 mod manage;
@@ -29,17 +30,15 @@ mod survey;
 mod test;
 
 pub use crate::call::{Args, ArgsError, RunError, not_available};
-pub use event::fire;
 pub use launch::{Launch, Run, run, run_as};
 pub use salt::command;
 
 use super::local::LocalClient;
-use super::python::{Described, Python, run_runner};
+use super::python::Python;
 use halite_config::MasterConfig;
 use halite_store::Stores;
 use halite_sys::signals::StopFlag;
 use halite_wire::{Map, Value};
-use std::cell::Cell;
 use std::sync::OnceLock;
 
 /// The result of a runner.
@@ -196,11 +195,7 @@ pub fn find(config: &MasterConfig, name: &str) -> Option<Function> {
     let ours = native(name);
     let python = Python::new(config);
     match python.find("runners", name, ours.is_some()) {
-        Ok(Some(found)) => {
-            // The process that has loaded it runs it, too.
-            FOUND.set(Some(python));
-            Some(in_python(found))
-        }
+        Ok(Some(found)) => Some(in_python::function(found, python)),
         Ok(None) => ours.copied(),
         Err(e) => {
             log::error!("{name}: {e}");
@@ -231,7 +226,7 @@ pub fn all_functions(config: &MasterConfig) -> Vec<Function> {
     let mut all: Vec<Function> = Python::new(config)
         .all("runners")
         .into_iter()
-        .map(in_python)
+        .map(in_python::of_table)
         .collect();
     for one in functions() {
         if !all.iter().any(|other| other.name == one.name) {
@@ -239,22 +234,4 @@ pub fn all_functions(config: &MasterConfig) -> Vec<Function> {
         }
     }
     all
-}
-
-thread_local! {
-    /// Where the function that is about to run was found.
-    static FOUND: Cell<Option<Python>> = const { Cell::new(None) };
-}
-
-fn in_python(found: Described) -> Function {
-    Function {
-        name: found.name,
-        args: found.args,
-        doc: found.doc,
-        run: |context, args| {
-            let python = FOUND.take();
-            let python = python.unwrap_or_else(|| Python::new(&context.config));
-            Ok(run_runner(&python, context, args)?.into())
-        },
-    }
 }

@@ -314,7 +314,7 @@ fn process_queue(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, 
     let data =
         halite_wire::map! {"items" => items, "backend" => "sqlite", "queue" => name.as_str()};
     let tag = format!("salt/queue/{name}/process");
-    super::event::fire(&context.config, tag, data.clone())?;
+    crate::call::fire(&context.config, tag, data.clone())?;
     Ok(Value::Map(data).into())
 }
 

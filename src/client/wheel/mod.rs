@@ -11,10 +11,16 @@ mod other;
 mod roots;
 
 use crate::call::{self, Args, RunError, RunEvents, keep};
-use crate::python::{Python, run_wheel};
+use crate::python::{Master, Python, call_at};
 use halite_config::{MasterConfig, SaltSeries};
 use halite_master::functions::Call;
+use halite_python::{PythonError, Service};
+use halite_sys::signals::StopFlag;
 use halite_wire::{Map, Value};
+use std::time::Duration;
+
+/// Seconds of `request_timeout` that remain for the answer of a function in Python.
+const RESERVE: u64 = 5;
 
 /// The context of wheel functions.
 pub struct WheelContext<'a> {
@@ -52,6 +58,18 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
     .flatten()
 }
 
+/// What a wheel function in Python may ask for.
+struct Wheel(Master);
+
+impl Service for Wheel {
+    fn ask(&mut self, what: &str, args: &[Value]) -> Result<Value, PythonError> {
+        match what {
+            "wheel" => Ok(answer(&self.0.config, &call_at(args)).into()),
+            _ => self.0.ask(what, args),
+        }
+    }
+}
+
 /// Whether there is a function of this name, one of ours or in Python.
 pub fn exists(config: &MasterConfig, name: &str) -> bool {
     find(name).is_some() || matches!(Python::new(config).find("wheel", name, false), Ok(Some(_)))
@@ -68,8 +86,16 @@ pub fn find(name: &str) -> Option<&'static Function> {
 /// There is no such function, the arguments are wrong, or it fails.
 pub fn run(config: &MasterConfig, name: &str, args: &Args) -> Result<Value, RunError> {
     let ours = find(name);
-    if let Some(done) = run_wheel(config, name, args, ours.is_some()) {
-        return done;
+    // A worker runs it, which is ended when a request takes too long.
+    let limit = config.request_timeout.saturating_sub(RESERVE).max(1);
+    let python = Python::new(config).within(Duration::from_secs(limit));
+    if python.find("wheel", name, ours.is_some())?.is_some() {
+        let master = Master {
+            config: config.clone(),
+            stop: StopFlag::default(),
+        };
+        let done = python.call("wheel", name, args, &mut Wheel(master))?;
+        return Ok(done.0);
     }
     let function = ours.ok_or_else(|| call::not_available(name))?;
     args.check(function.name, function.args)?;

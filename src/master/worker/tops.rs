@@ -2,11 +2,10 @@
 //! RemoteFuncs._master_tops`, `salt/tops/ext_nodes.py`).
 
 use super::context::Context;
-use halite_render::python::{About, text_of};
+use halite_render::python::About;
 use halite_sys::command::{self, Limits};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value, shlex, yaml};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Our own module.
@@ -54,16 +53,12 @@ fn by_python(
 ) -> Option<Result<Map, String>> {
     let pillar = worker.pillar();
     let python = pillar.python()?;
-    let about = About {
-        opts: python.opts().clone(),
-        grains: Arc::default(),
-        pillar: Arc::default(),
-        functions: None,
-        deadline: Instant::now() + patience,
-    };
+    let about = About::new(python.opts().clone(), Instant::now() + patience);
     let function = format!("{name}.top");
-    if !python.has(&about, "tops", &function, name == MODULE) {
-        return None;
+    match python.has(&about, "tops", &function, name == MODULE) {
+        Ok(true) => {}
+        Ok(false) => return None,
+        Err(why) => return Some(Err(why)),
     }
     let mut opts = load
         .get("opts")
@@ -81,7 +76,7 @@ fn by_python(
         Ok(Value::Map(found)) => Ok(found),
         Ok(Value::Nil) => Ok(Map::new()),
         Ok(_) => Err("it did not give a dictionary".to_owned()),
-        Err(e) => Err(text_of(e)),
+        Err(why) => Err(why),
     })
 }
 
@@ -122,7 +117,13 @@ fn merge(tops: &mut Map, more: Map) {
             continue;
         };
         match (tops.get_mut(&environment), names) {
-            (Some(Value::Array(own)), Value::Array(names)) => own.extend(names),
+            (Some(Value::Array(own)), Value::Array(names)) => {
+                for name in names {
+                    if !own.contains(&name) {
+                        own.push(name);
+                    }
+                }
+            }
             (_, names) => tops.set(environment, names),
         }
     }

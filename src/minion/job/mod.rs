@@ -16,9 +16,10 @@ use halite_channel::link::Link;
 use halite_config::log_options_of;
 use halite_ipc::{StampStyle, stamp_now};
 use halite_modules::bus::stamp_style;
+use halite_modules::execution::python_returners;
 use halite_modules::execution::{CallError, CallOutcome, Context, python, scheduled_note};
 use halite_modules::guard::{FunctionFilter, broken, guarded};
-use halite_modules::returners::{self, ReturnerSelection};
+use halite_modules::returners::ReturnerSelection;
 use halite_sys::daemon::survive_signals;
 use halite_sys::logging::{self, Field, LogOptions};
 use halite_wire::msgpack::{self, Profile};
@@ -74,7 +75,7 @@ pub fn run() -> i32 {
     match sent {
         Ok(()) => {
             // The minion has its result; nobody waits for the returners.
-            returners::run(&ctx, &ReturnerSelection::for_job(&ctx, &ret), ret);
+            python_returners::run(&ctx, &ReturnerSelection::for_job(&ctx, &ret), ret);
             0
         }
         Err(e) => {

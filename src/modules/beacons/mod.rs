@@ -410,13 +410,27 @@ fn checked(name: &str, data: &Value) -> BeaconReply {
 }
 
 /// Polls beacons and keeps their state.
-#[derive(Default)]
 pub struct BeaconPoller {
     memory: BTreeMap<String, BeaconState>,
     /// Errors already logged.
     logged: Vec<String>,
     /// Of beacons in Python; nothing runs without them.
     python: JobHost,
+}
+
+/// How long a beacon in Python may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Errors of beacons that are remembered.
+const MAX_LOGGED: usize = 100;
+
+impl Default for BeaconPoller {
+    fn default() -> BeaconPoller {
+        BeaconPoller {
+            memory: BTreeMap::new(),
+            logged: Vec::new(),
+            python: JobHost::with_limit_of_each(PATIENCE),
+        }
+    }
 }
 
 /// State of one beacon.
@@ -508,6 +522,9 @@ impl BeaconPoller {
     fn log_once(&mut self, what: String) {
         if !self.logged.contains(&what) {
             log::error!("{what}");
+            if self.logged.len() >= MAX_LOGGED {
+                self.logged.remove(0);
+            }
             self.logged.push(what);
         }
     }

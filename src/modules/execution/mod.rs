@@ -68,6 +68,7 @@ mod program;
 mod ps;
 mod publish;
 pub mod python_modules;
+pub mod python_returners;
 mod quota;
 pub mod rabbitmq;
 mod raid;

@@ -144,6 +144,7 @@ fn request(
         pillar: ctx.pillar.clone(),
         files: python_files::files(&ctx.opts).files.clone(),
         deadline: None,
+        session: 0,
     };
     let mut functions = Functions { call, more };
     ctx.python.request(&scene, name, args, &mut functions)
@@ -163,11 +164,10 @@ pub fn has_renderer(ctx: &Context, name: &str, is_ours: bool) -> bool {
 pub fn has(ctx: &Context, kind: &str, function: &str, is_ours: bool) -> bool {
     let files = python_files::files(&ctx.opts);
     let module = function.split('.').next().unwrap_or_default();
-    let thorough = !is_ours;
-    if !files.may_have(kind, module) && !(thorough && may_be_elsewhere(ctx, &files, kind)) {
+    if !files.is_possible(&ctx.opts, kind, module, is_ours) {
         return false;
     }
-    let args = vec![kind.into(), function.into(), thorough.into()];
+    let args = vec![kind.into(), function.into(), (!is_ours).into()];
     match question(ctx, "find", args) {
         Ok(found) => found.truthy(),
         Err(e) => {

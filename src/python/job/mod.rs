@@ -1,6 +1,6 @@
 //! The host of a job: started when it is first needed, told what has changed, gone with the job.
 
-use crate::files::KINDS;
+use crate::files::{KINDS, PythonFile};
 use crate::host::{Host, HostError, PythonError, Service};
 use crate::process::Process;
 use crate::sources;
@@ -9,19 +9,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-
-/// A file with users' code.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PythonFile {
-    /// `modules`, `states`, ...
-    pub kind: &'static str,
-    /// The module's name.
-    pub name: String,
-    /// Its path.
-    pub path: String,
-    /// Changes with its content.
-    pub stamp: String,
-}
 
 /// What the code sees: told to the host only where it differs from what it was told last.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +27,8 @@ pub struct Scene {
     pub files: Arc<Vec<PythonFile>>,
     /// When the host is ended, whatever it does for this request.
     pub deadline: Option<Instant>,
+    /// With another number than before, modules are loaded anew and `__context__` is empty: nothing stays of what was done for others.
+    pub session: u64,
 }
 
 /// Requests within one another: each needs the stack of what native code does in between.
@@ -64,6 +53,8 @@ pub struct JobHost {
     limit: Option<Duration>,
     /// How long it lives without work.
     idle: Option<Duration>,
+    /// How long each request may take.
+    each: Option<Duration>,
 }
 
 impl fmt::Debug for JobHost {
@@ -85,6 +76,14 @@ impl JobHost {
     pub fn idle(idle: Duration) -> JobHost {
         JobHost {
             idle: Some(idle),
+            ..JobHost::default()
+        }
+    }
+
+    /// A host that is ended when one of its requests takes longer.
+    pub fn with_limit_of_each(each: Duration) -> JobHost {
+        JobHost {
+            each: Some(each),
             ..JobHost::default()
         }
     }
@@ -138,7 +137,9 @@ impl JobHost {
             None
         };
         let changes = self.changes(scene);
-        let answer = host.request(name, changes, args, scene.deadline, &mut Common(service));
+        let each = self.each.map(|each| Instant::now() + each);
+        let deadline = scene.deadline.into_iter().chain(each).min();
+        let answer = host.request(name, changes, args, deadline, &mut Common(service));
         if let Some(before) = before {
             // The host goes back to what the request around this one has told, but for files.
             let files = scene.files.clone();
@@ -171,7 +172,10 @@ impl JobHost {
         {
             return Ok(host.clone());
         }
-        let process = Process::start(&scene.python, &sources::all(scene.has_salt))
+        let limit = scene
+            .deadline
+            .map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let process = Process::start(&scene.python, &sources::all(scene.has_salt), limit)
             .map_err(HostError::Broken)?;
         let deadline = self.limit.map(|limit| Instant::now() + limit);
         let host = Arc::new(Host::new(process, deadline));
@@ -202,6 +206,9 @@ impl JobHost {
         if told.is_none_or(|t| t.files != scene.files) {
             changes.set("files", by_kind(&scene.files));
         }
+        if told.is_some_and(|t| t.session != scene.session) {
+            changes.set("fresh", true);
+        }
         state.told = Some(scene.clone());
         changes
     }
@@ -209,7 +216,7 @@ impl JobHost {
 
 fn by_kind(files: &[PythonFile]) -> Map {
     let mut all = Map::new();
-    for (kind, _) in KINDS {
+    for (kind, ..) in KINDS {
         let mut own = Map::new();
         for file in files.iter().filter(|file| file.kind == *kind) {
             if !own.contains(&file.name) {
@@ -262,6 +269,10 @@ impl Service for Common<'_> {
             }
             _ => self.0.ask(what, args),
         }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.0.is_stopped()
     }
 }
 

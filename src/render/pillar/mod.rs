@@ -303,6 +303,8 @@ struct Compilation<'a> {
     /// The pillar as templates and targets see it.
     pillar: RefCell<Arc<Map>>,
     renderer: RefCell<Option<Rc<SlsRenderer>>>,
+    /// The options that external pillars in Python see.
+    ext_opts: RefCell<Option<Arc<Map>>>,
     depth: Cell<usize>,
     deadline: Instant,
 }
@@ -339,6 +341,7 @@ impl<'a> Compilation<'a> {
             ignored: RefCell::default(),
             pillar: RefCell::default(),
             renderer: RefCell::default(),
+            ext_opts: RefCell::default(),
             depth: Cell::new(0),
             deadline,
         }

@@ -221,7 +221,7 @@ fn functions_that_are_not_here_say_so() {
         &[
             ("p/top.sls", "base: {'*': [a, b]}"),
             ("p/a.sls", "a: {{ salt['sdb.get']('x') }}"),
-            ("p/b.sls", "#!py\n"),
+            ("p/b.sls", "#!mako\nx: 1\n"),
         ],
     );
     let options = format!("{}\npillar_safe_render_error: false", roots(dir.path()));
@@ -234,7 +234,7 @@ fn functions_that_are_not_here_say_so() {
         text.contains("the function sdb.get is not available in templates"),
         "{text}"
     );
-    assert!(text.contains("\\\"py\\\" is not available"), "{text}");
+    assert!(text.contains("\\\"mako\\\" is not available"), "{text}");
 }
 
 fn git(dir: &Path, args: &[&str]) {
@@ -331,4 +331,112 @@ fn cost_of_fifty_items() {
         (0..count).for_each(run);
         println!("{:?} per {what} pillar", began.elapsed() / count as u32);
     }
+}
+
+/// A compiler with external pillars in Python: names and texts.
+fn with_python(dir: &Path, files: &[(&str, &str)], options: &str) -> PillarCompiler {
+    let entries: Vec<String> = files
+        .iter()
+        .map(|(name, _)| format!("{{{name}: x}}"))
+        .collect();
+    for (name, text) in files {
+        write(dir, &[(&format!("py/{name}.py"), text)]);
+    }
+    let options = format!(
+        "{0}\npillar_dirs: [{1}/py]\nextension_modules: {1}/ext\next_pillar: [{2}]\n{options}",
+        roots(dir),
+        dir.display(),
+        entries.join(", ")
+    );
+    master(dir, &options)
+}
+
+fn of(compiler: &PillarCompiler, id: &str, grains: Map, limit: Duration) -> String {
+    let request = PillarRequest::new(id.parse().unwrap(), grains);
+    json(&compiler.compile(&request, limit).unwrap())
+}
+
+#[test]
+fn nothing_of_one_minion_is_seen_by_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let keeps = "SEEN = []\n\
+        def ext_pillar(minion_id, pillar, x):\n    \
+            SEEN.append(minion_id)\n    \
+            __context__.setdefault('seen', []).append(minion_id)\n    \
+            return {'seen': SEEN, 'context': __context__['seen'], 'master': __opts__['id']}\n";
+    let chosen = "def __virtual__():\n    return __grains__.get('kernel') == 'Linux'\n\
+        def ext_pillar(minion_id, pillar, x):\n    return {'chosen': True}\n";
+    let files = [("keeps", keeps), ("chosen", chosen)];
+    let compiler = with_python(dir.path(), &files, "");
+    let linux = || halite_wire::map! {"kernel" => "Linux"};
+    let first = of(&compiler, "m1", Map::new(), LONG);
+    assert!(
+        first.contains("\"seen\":[\"m1\"]") && !first.contains("chosen"),
+        "{first}"
+    );
+    let second = of(&compiler, "m2", linux(), LONG);
+    for part in [
+        "\"seen\":[\"m2\"]",
+        "\"context\":[\"m2\"]",
+        "\"chosen\":true",
+        "\"master\":\"master\"",
+    ] {
+        assert!(second.contains(part), "{part}: {second}");
+    }
+    assert!(!second.contains("_errors"), "{second}");
+}
+
+#[test]
+fn an_end_of_python_tells_one_minion_nothing_of_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "import os\n\
+        def ext_pillar(minion_id, pillar, x):\n    \
+            print('secret of ' + minion_id)\n    \
+            if minion_id == 'm2':\n        os._exit(9)\n    \
+            return {'done': minion_id}\n";
+    let compiler = with_python(dir.path(), &[("ends", text)], "");
+    assert!(of(&compiler, "m1", Map::new(), LONG).contains("\"done\":\"m1\""));
+    let told = of(&compiler, "m2", Map::new(), LONG);
+    assert!(
+        told.contains("Failed to load ext_pillar ends: the Python process has failed"),
+        "{told}"
+    );
+    assert!(!told.contains("secret"), "{told}");
+    assert!(of(&compiler, "m3", Map::new(), LONG).contains("\"done\":\"m3\""));
+}
+
+#[test]
+fn python_that_does_not_end_is_ended_with_what_it_has_started() {
+    let dir = tempfile::tempdir().unwrap();
+    let pid = dir.path().join("pid");
+    let text = format!(
+        "import logging, subprocess\nlog = logging.getLogger(__name__)\n\
+        def ext_pillar(minion_id, pillar, x):\n    \
+            child = subprocess.Popen(['sleep', '1000'])\n    \
+            open('{}', 'w').write(str(child.pid))\n    \
+            while True:\n        log.info('still there')\n",
+        pid.display()
+    );
+    let compiler = with_python(dir.path(), &[("talks", &text)], "");
+    let told = of(&compiler, "m1", Map::new(), Duration::from_secs(3));
+    assert!(told.contains("Failed to load ext_pillar talks"), "{told}");
+    let pid = std::fs::read_to_string(pid).unwrap();
+    let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let ends = Instant::now() + LONG;
+    while !state().is_empty() && !state().contains(") Z ") {
+        assert!(Instant::now() < ends, "it still runs");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_python_that_cannot_be_asked_is_an_error_of_the_pillar() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "def ext_pillar(minion_id, pillar, x):\n    return {}\n";
+    let compiler = with_python(dir.path(), &[("one", text)], "python: /no/such/python3\n");
+    let told = of(&compiler, "m1", Map::new(), LONG);
+    assert!(
+        told.contains("Failed to load ext_pillar one: the Python process has failed"),
+        "{told}"
+    );
 }

@@ -3,6 +3,7 @@
 
 use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome};
 use halite_modules::execution::declare::Function;
+use halite_modules::execution::python_returners;
 use halite_modules::execution::{CallError, find_for, python};
 use halite_modules::returners;
 use halite_wire::{Map, Value};
@@ -299,5 +300,5 @@ fn deliver(s: &State<'_, '_>, fun: &str, ret: &Value, returner: Option<&Value>) 
         "id" => ctx.id.as_str(), "ret" => returner, "fun" => fun, "jid" => jid, "return" => ret.clone(),
     };
     let selection = returners::ReturnerSelection::for_job(ctx, &load);
-    returners::run(ctx, &selection, load);
+    python_returners::run(ctx, &selection, load);
 }

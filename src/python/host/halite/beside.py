@@ -10,15 +10,20 @@ class Source(importlib.machinery.SourceFileLoader):
     """Checks the file that it reads."""
 
     def get_code(self, fullname):
-        return compile(read(self.path), self.path, "exec", dont_inherit=True)
+        fd = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(fd, "rb") as file:
+            found = os.fstat(fd)
+            if not is_safe(found, stat.S_ISREG):
+                raise ImportError("%s: another user owns it or can write to it" % self.path, path=self.path)
+            stamp = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            known = COMPILED.get(self.path)
+            if known is None or known[0] != stamp:
+                known = COMPILED[self.path] = (stamp, compile(file.read(), self.path, "exec", dont_inherit=True))
+            return known[1]
 
 
-def read(path):
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(fd, "rb") as file:
-        if not is_safe(os.fstat(fd), stat.S_ISREG):
-            raise ImportError("%s: another user owns it or can write to it" % path, path=path)
-        return file.read()
+# A master loads modules anew for each pillar; what has not changed is not compiled again.
+COMPILED = {}
 
 
 def is_safe(found, kind):

@@ -72,6 +72,10 @@ class Functions:
     def __bool__(self):
         return True
 
+    def __deepcopy__(self, memo):
+        # Nobody gets functions of his own; Salt's loader copies what it has for modules.
+        return self
+
     def __getattr__(self, module):
         if module.startswith("_"):
             raise AttributeError(module)

@@ -74,9 +74,16 @@ class Loader:
                 opts["test"] = test
             if self.installed is not None:
                 self.installed.renew()
+        if "fresh" in changes:
+            self.context.clear()
+            self.copies.clear()
+            for kind in self.kinds.values():
+                kind.forget()
         if "files" in changes:
             for kind, files in changes["files"].items():
                 self.kinds[kind].renew(files)
+
+        if "files" in changes or "fresh" in changes:
             for functions in (self.salt, self.states, self.utils, self.runners):
                 functions.forget()
 

@@ -17,7 +17,8 @@ class Handler(logging.Handler):
             text = str(record.msg)
         number = record.levelno
         level = "error" if number >= 40 else "warn" if number >= 30 else "info" if number >= 20 else "debug" if number >= 10 else "trace"
-        self.wire.tell("log", level, record.name, text)
+        # As lines that are printed.
+        self.wire.tell("log", level, record.name, text[:8192])
 
 
 def method(number):

@@ -140,10 +140,11 @@ impl Compilation<'_> {
             for (name, args) in entry.iter() {
                 let name = name.as_str().unwrap_or("?");
                 let source = EXT_PILLARS.iter().find(|s| s.name == name);
-                let data = match (self.python_pillar(name, source.is_some()), source) {
-                    (Some(python), _) => self.by_python(&python, name, args, &pillar),
-                    (None, Some(source)) => self.external(source, args, &pillar),
-                    (None, None) => {
+                let data = match (self.python_pillar(name, source.is_some(), &pillar), source) {
+                    (Err(why), _) => Err(why),
+                    (Ok(Some(python)), _) => self.by_python(&python, name, args, &pillar),
+                    (Ok(None), Some(source)) => self.external(source, args, &pillar),
+                    (Ok(None), None) => {
                         log::error!("{}", not_available(name));
                         continue;
                     }

@@ -1,20 +1,42 @@
 //! External pillars in Python files of users (`_pillar`, `pillar_dirs`), and those of an installed Salt.
 
-use super::super::super::python::{MasterPython, text_of};
+use super::super::super::python::{About, MasterPython};
 use super::super::Compilation;
 use super::ExtResult;
 use halite_wire::{Map, Value};
 use std::rc::Rc;
+use std::sync::Arc;
 
 impl Compilation<'_> {
     /// Python, if it has an external pillar of this name; `is_ours` if halite has one, too.
-    pub(super) fn python_pillar(&self, name: &str, is_ours: bool) -> Option<Rc<MasterPython>> {
-        let python = self.master.context.python.clone()?;
+    pub(super) fn python_pillar(
+        &self,
+        name: &str,
+        is_ours: bool,
+        pillar: &Map,
+    ) -> Result<Option<Rc<MasterPython>>, String> {
+        let Some(python) = self.master.context.python.clone() else {
+            return Ok(None);
+        };
         let function = format!("{name}.ext_pillar");
-        let renderer = self.renderer();
-        python
-            .has(renderer.about(), "pillar", &function, is_ours)
-            .then_some(python)
+        let there = python.has(&self.about_ext(pillar), "pillar", &function, is_ours)?;
+        Ok(there.then_some(python))
+    }
+
+    /// What an external pillar sees: the options have the master's own id (`Pillar.__init__`, `ext_pillar_opts`).
+    fn about_ext(&self, pillar: &Map) -> About {
+        let about = self.renderer().about().clone();
+        let mut opts = self.ext_opts.borrow_mut();
+        let opts = opts.get_or_insert_with(|| {
+            let mut opts = Map::clone(&about.opts);
+            opts.set("id", self.master.context.opts.str("id").unwrap_or_default());
+            Arc::new(opts)
+        });
+        About {
+            opts: opts.clone(),
+            pillar: Arc::new(pillar.clone()),
+            ..about
+        }
     }
 
     /// `ext_pillar(minion_id, pillar, ...)`: a map gives keywords, a list positional arguments, anything else one
@@ -37,16 +59,8 @@ impl Compilation<'_> {
         if !self.request.extra_minion_data.is_empty() {
             optional.set("extra_minion_data", self.request.extra_minion_data.clone());
         }
-        let renderer = self.renderer();
+        let about = self.about_ext(pillar);
         let function = format!("{name}.ext_pillar");
-        let done = python.call(
-            renderer.about(),
-            "pillar",
-            &function,
-            args,
-            keywords,
-            optional,
-        );
-        done.map_err(text_of)
+        python.call(&about, "pillar", &function, args, keywords, optional)
     }
 }

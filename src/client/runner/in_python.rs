@@ -1,0 +1,90 @@
+//! Runs runner functions of users' Python files, which may call other runners and wheel functions.
+
+use super::{Args, Function, RunContext, RunError, native, process};
+use crate::python::{
+    Described, Master, Nothing, Python, arguments_at, call_at, python_error, raised,
+};
+use crate::wheel;
+use halite_python::{PythonError, Service};
+use halite_wire::Value;
+use std::cell::Cell;
+
+thread_local! {
+    /// Where the function that is about to run was found: the process that has loaded it runs it, too.
+    static FOUND: Cell<Option<Python>> = const { Cell::new(None) };
+}
+
+/// A function that was found, as one of ours.
+pub(super) fn function(found: Described, python: Python) -> Function {
+    FOUND.set(Some(python));
+    of_table(found)
+}
+
+/// A function, for its description.
+pub(super) fn of_table(found: Described) -> Function {
+    Function {
+        name: found.name,
+        args: found.args,
+        doc: found.doc,
+        run: |context, args| Ok(run(context, args)?.into()),
+    }
+}
+
+fn run(context: &mut RunContext, args: &Args) -> Result<Value, RunError> {
+    let python = FOUND.take();
+    let python = python.unwrap_or_else(|| Python::new(&context.config));
+    let function = context.run.fun.clone();
+    let (value, retcode) = python.call("runners", &function, args, &mut Runners(context))?;
+    if retcode != 0 {
+        context.run.retcode = retcode;
+    }
+    Ok(value)
+}
+
+/// What a runner may ask for.
+struct Runners<'a, 'c>(&'a mut RunContext<'c>);
+
+impl Service for Runners<'_, '_> {
+    fn ask(&mut self, what: &str, args: &[Value]) -> Result<Value, PythonError> {
+        let text = |at: usize| args.get(at).and_then(Value::as_str).unwrap_or_default();
+        match what {
+            "has" | "doc" | "names" | "call" if text(0) != "runners" => Nothing.ask(what, args),
+            "has" => Ok(i64::from(native(text(1)).is_some()).into()),
+            "doc" => Ok(native(text(1)).map(|f| f.doc).into()),
+            "names" => {
+                let names = super::functions().map(|f| f.name.to_owned());
+                Ok(names.collect::<Vec<_>>().into())
+            }
+            "call" => {
+                let value = self.runner(text(1), &arguments_at(args, 2))?;
+                Ok(Value::Array(vec![value, 0.into()]))
+            }
+            "wheel" => Ok(wheel::answer(&self.0.config, &call_at(args)).into()),
+            "runner_async" => {
+                let call = call_at(args);
+                let started = process::start(&call);
+                started.map_err(|e| raised("OSError", e.to_string()))?;
+                Ok(call.jid.as_str().into())
+            }
+            _ => {
+                let (config, stop) = (self.0.config.clone(), self.0.stop.clone());
+                Master { config, stop }.ask(what, args)
+            }
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.0.stop.is_set()
+    }
+}
+
+impl Runners<'_, '_> {
+    /// One of our own; those in Python call each other without us.
+    fn runner(&mut self, name: &str, args: &Args) -> Result<Value, PythonError> {
+        let function = native(name).ok_or_else(|| raised("KeyError", name))?;
+        let checked = args.check(name, function.args);
+        checked.map_err(|e| raised(e.class(), e.to_string()))?;
+        let done = (function.run)(self.0, args);
+        done.map(|done| done.value).map_err(|e| python_error(&e))
+    }
+}
