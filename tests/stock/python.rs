@@ -11,29 +11,37 @@ use testing::{LONG, Master, Minion, Stock, halite_program, wait_until};
 fn the_corpus_has_the_same_outcome_as_with_stock() {
     let data = Path::new("tests/data/python");
     let out = tempfile::tempdir().unwrap();
-    let done = Command::new("python3")
-        .arg(data.join("stock.py"))
-        .args([
-            "--program",
-            env!("CARGO_BIN_EXE_halite-call"),
-            "--python",
-            "python3",
-        ])
-        .arg(out.path().join("own.json"))
-        .arg("--against")
-        .arg(data.join("expected-3008.json"))
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&done.stdout);
-    let lines = said.lines().filter(|line| !line.starts_with("(need not)"));
-    let (summary, different): (Vec<&str>, Vec<&str>) =
-        lines.partition(|line| line.ends_with(" with differences"));
-    assert!(
-        done.status.success() && summary.len() == 1 && different.is_empty(),
-        "{}\n{}",
-        different.join("\n"),
-        String::from_utf8_lossy(&done.stderr)
-    );
+    let parts = 3;
+    let play = |part: usize| {
+        Command::new("python3")
+            .arg(data.join("stock.py"))
+            .args(["--program", env!("CARGO_BIN_EXE_halite-call")])
+            .args(["--python", "python3", "--part"])
+            .arg(format!("{part}/{parts}"))
+            .arg(out.path().join(format!("own-{part}.json")))
+            .arg("--against")
+            .arg(data.join("expected-3008.json"))
+            .output()
+            .unwrap()
+    };
+    let all: Vec<_> = std::thread::scope(|scope| {
+        let playing: Vec<_> = (1..=parts)
+            .map(|part| scope.spawn(move || play(part)))
+            .collect();
+        playing.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    for done in all {
+        let said = String::from_utf8_lossy(&done.stdout);
+        let lines = said.lines().filter(|line| !line.starts_with("(need not)"));
+        let (summary, different): (Vec<&str>, Vec<&str>) =
+            lines.partition(|line| line.ends_with(" with differences"));
+        assert!(
+            done.status.success() && summary.len() == 1 && different.is_empty(),
+            "{}\n{}",
+            different.join("\n"),
+            String::from_utf8_lossy(&done.stderr)
+        );
+    }
 }
 
 /// What halite's own part of Salt's package answers, case by case, is what Salt's answers.

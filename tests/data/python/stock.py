@@ -6,6 +6,7 @@
 
 `--only NAME` (also a part of one, more than once) makes only these calls, and leaves the others in the file; `--keep` keeps the directory and says where it is;
 `--cold` starts a new salt-call for each call, which takes ten times as long;
+`--part 1/3` makes only the first third of them;
 `--python PROGRAM` sets the option `python` of halite's configuration.
 
 A call of calls.json: `name`, `args` (`{W}` is a directory for files, empty before each call), `files` it is about, `compare`:
@@ -212,6 +213,7 @@ def main():
     parser.add_argument("--python")
     parser.add_argument("--only", action="append")
     parser.add_argument("--against")
+    parser.add_argument("--part", default="1/1")
     parser.add_argument("--progress", action="store_true")
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--keep", action="store_true")
@@ -221,6 +223,8 @@ def main():
     with open(os.path.join(HERE, "calls.json")) as stream:
         calls = json.load(stream)
     assert len({call["name"] for call in calls}) == len(calls), "names are not unique"
+    part, parts = map(int, args.part.split("/"))
+    calls = calls[len(calls) * (part - 1) // parts : len(calls) * part // parts]
     top = tempfile.mkdtemp(prefix="hpy")
     conf = configure(top, program, args.python)
     sync = {"name": "sync", "args": ["saltutil.sync_all", "saltenv=base"], "compare": "return"}
