@@ -123,7 +123,7 @@ impl Python {
         }
     }
 
-    /// Calls a function; the value, and the return code that it has set.
+    /// Calls a function; the value, and the return code that it has set. `run` is what a runner is told of its run.
     ///
     /// # Errors
     /// What it raises.
@@ -132,6 +132,7 @@ impl Python {
         kind: &str,
         function: &str,
         args: &Args,
+        run: Map,
         service: &mut dyn Service,
     ) -> Result<(Value, i64), RunError> {
         let args = vec![
@@ -139,6 +140,7 @@ impl Python {
             args.positional.clone().into(),
             args.keyword.clone().into(),
             kind.into(),
+            run.into(),
         ];
         let depth = NESTED.get() + 1;
         if depth > MAX_NESTED {

@@ -472,6 +472,18 @@ options! {
         render_dirs: Vec<String> = "[]";
         /// Further directories with utility modules in Python.
         utils_dirs: Vec<String> = "[]";
+        /// Python files of runners that are not used.
+        disable_runners: Vec<String> = "[]";
+        /// Python files of wheel modules that are not used.
+        disable_wheels: Vec<String> = "[]";
+        /// Python files of external pillars that are not used.
+        disable_pillars: Vec<String> = "[]";
+        /// Python files of tops that are not used.
+        disable_tops: Vec<String> = "[]";
+        /// Python files of renderers that are not used.
+        disable_renders: Vec<String> = "[]";
+        /// Python files of utilities that are not used.
+        disable_utils: Vec<String> = "[]";
         /// Let `saltutil.sync_*` remove modules from there that the file server no longer has.
         clean_dynamic_modules: bool = "true";
         /// Modules that `saltutil.sync_*` copies: lists of names per kind (`modules`, `states`, ...). A kind without an

@@ -305,6 +305,20 @@ options! {
         utils_dirs: Vec<String> = "[]";
         /// Further directories with renderers in Python.
         render_dirs: Vec<String> = "[]";
+        /// Further directories with returners in Python.
+        returner_dirs: Vec<String> = "[]";
+        /// Further directories with beacons in Python.
+        beacons_dirs: Vec<String> = "[]";
+        /// Python files of states that are not used.
+        disable_states: Vec<String> = "[]";
+        /// Python files of grains that are not used.
+        disable_grains: Vec<String> = "[]";
+        /// Python files of utilities that are not used.
+        disable_utils: Vec<String> = "[]";
+        /// Python files of renderers that are not used.
+        disable_renders: Vec<String> = "[]";
+        /// Python files of beacons that are not used.
+        disable_beacons: Vec<String> = "[]";
         /// Custom modules to copy, by kind. Empty: all.
         extmod_whitelist: Map = "{}";
         /// Custom modules not to copy, by kind.

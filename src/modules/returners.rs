@@ -205,7 +205,7 @@ pub struct ReturnerDoc {
     /// Its full name.
     pub name: String,
     /// Its arguments, all without defaults.
-    pub args: &'static [&'static str],
+    pub args: Vec<&'static str>,
     /// What it does.
     pub doc: &'static str,
 }
@@ -246,12 +246,12 @@ pub fn functions(ctx: &Context) -> Vec<ReturnerDoc> {
         let reading = READ_FUNCTIONS.iter().filter(|_| returner.keeps_jobs());
         out.extend(reading.map(|(function, args, doc)| ReturnerDoc {
             name: format!("{name}.{function}"),
-            args,
+            args: args.to_vec(),
             doc,
         }));
         out.push(ReturnerDoc {
             name: format!("{name}.returner"),
-            args: &["ret"],
+            args: vec!["ret"],
             doc: doc(returner),
         });
     }

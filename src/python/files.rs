@@ -299,6 +299,13 @@ fn read_dir(
         let Ok(meta) = std::fs::symlink_metadata(&path) else {
             continue;
         };
+        if meta.is_symlink() {
+            log::warn!(
+                "{}: not used, because it is a symbolic link; name its directory instead",
+                path.display()
+            );
+            continue;
+        }
         if !meta.is_file() || !is_safe(&path, &meta) {
             continue;
         }

@@ -151,6 +151,7 @@ impl Host {
             deadline: deadline.into_iter().chain(self.deadline).min(),
         };
         let request = pair(name, Value::Array(vec![changes.into(), args.into()]));
+        lock(&self.process).forget_words();
         self.send(&request, &limits, service)?;
         loop {
             let Value::Array(mut message) = self.receive(&limits, service)? else {

@@ -112,6 +112,14 @@ impl Process {
         self.stream.set_write_timeout(None)
     }
 
+    /// What it has printed so far was about something else.
+    pub fn forget_words(&mut self) {
+        self.last
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
+    }
+
     /// Kills it with all that it has started in its process group: it was not to go on.
     pub fn kill_all(&mut self) {
         let mut child = lock(&self.child);

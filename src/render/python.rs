@@ -144,6 +144,12 @@ impl MasterPython {
     /// # Errors
     /// What the code raises: text for a minion.
     pub fn request(&self, about: &About, name: &str, args: Vec<Value>) -> Result<Value, String> {
+        // For the log: the kind and the function, or the renderer.
+        let args_text: Vec<String> = std::iter::once(name)
+            .chain(args.iter().take(2).filter_map(Value::as_str))
+            .filter(|text| text.len() < 100 && *text != "use")
+            .map(str::to_owned)
+            .collect();
         let scene = Scene {
             python: files::interpreter(&self.opts)?,
             has_salt: files::installed_salt(&self.opts).is_some(),
@@ -156,11 +162,25 @@ impl MasterPython {
         };
         let mut service = Functions(about.functions.clone());
         let done = self.host.request(&scene, name, args, &mut service);
+        let what = || {
+            let whom = about.opts.str("minion_id").or(about.opts.str("id"));
+            let words = args_text.join(" ");
+            format!("{words} for {}", whom.unwrap_or_default())
+        };
         done.map_err(|e| match e {
-            HostError::Raised(e) => e.text,
+            HostError::Raised(e) => {
+                let PythonError {
+                    class, text, trace, ..
+                } = e;
+                log::error!(
+                    "{}: Traceback (most recent call last):\n{trace}{class}: {text}",
+                    what()
+                );
+                text
+            }
             HostError::Broken(why) => {
                 // The last words of the process may be about another minion.
-                log::error!("{why}");
+                log::error!("{}: {why}", what());
                 "the Python process has failed; the master's log says why".to_owned()
             }
         })
@@ -197,6 +217,10 @@ impl Service for Functions {
                     Err((class, text)) => Err(error(class, text)),
                 }
             }
+            ("local", _) => Err(error(
+                "RuntimeError",
+                "salt.client.LocalClient works in runners and wheel functions only",
+            )),
             _ => Err(error(
                 "RuntimeError",
                 format!("{what} is not available here"),

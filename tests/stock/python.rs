@@ -136,8 +136,14 @@ fn outcome(out: &str, err: &str) -> String {
     if let Some((_, name)) = ERRORS.iter().find(|(words, _)| text.contains(words)) {
         return (*name).to_owned();
     }
-    let lines = out.lines().next_back().unwrap_or_default();
-    let value = serde_json::from_str(out).or_else(|_| serde_json::from_str(lines));
+    // Events of progress and other words may come first.
+    let starts = out
+        .match_indices(['{', '[', '"', 't', 'n'])
+        .map(|(at, _)| at);
+    let at_lines = starts.filter(|at| *at == 0 || out[..*at].ends_with('\n'));
+    let value = at_lines
+        .rev()
+        .find_map(|at| serde_json::from_str(&out[at..]).ok());
     value.map_or(text, |value: serde_json::Value| value.to_string())
 }
 
@@ -159,6 +165,8 @@ warehouse.wrong
 warehouse.broken
 warehouse.code
 warehouse.role
+warehouse.shown
+warehouse.slowly
 depot.where
 absent.never
 renamed.where

@@ -1,6 +1,6 @@
 //! Runs runner functions of users' Python files, which may call other runners and wheel functions.
 
-use super::{Args, Function, RunContext, RunError, native, process};
+use super::{Args, Function, RunContext, RunError, RunnerOutput, native, process};
 use crate::python::{
     Described, Master, Nothing, Python, arguments_at, call_at, python_error, raised,
 };
@@ -26,19 +26,35 @@ pub(super) fn of_table(found: Described) -> Function {
         name: found.name,
         args: found.args,
         doc: found.doc,
-        run: |context, args| Ok(run(context, args)?.into()),
+        run,
     }
 }
 
-fn run(context: &mut RunContext, args: &Args) -> Result<Value, RunError> {
+fn run(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let python = FOUND.take();
     let python = python.unwrap_or_else(|| Python::new(&context.config));
     let function = context.run.fun.clone();
-    let (value, retcode) = python.call("runners", &function, args, &mut Runners(context))?;
+    let jid = context.run.jid.as_ref().map(ToString::to_string);
+    let jid = jid.unwrap_or_default();
+    let run = halite_wire::map! {
+        "tag" => format!("salt/run/{jid}"), "jid" => jid, "user" => context.run.user.as_str(),
+    };
+    let done = python.call("runners", &function, args, run, &mut Runners(context));
+    let (mut value, retcode) = done?;
     if retcode != 0 {
         context.run.retcode = retcode;
     }
-    Ok(value)
+    // As from Salt's own runners: data, and how to show them.
+    if let Value::Map(map) = &mut value
+        && map.contains("data")
+        && let Some(out) = map.str("outputter").map(str::to_owned)
+    {
+        return Ok(RunnerOutput {
+            value: map.remove("data").unwrap_or_default(),
+            out: Some(out),
+        });
+    }
+    Ok(value.into())
 }
 
 /// What a runner may ask for.
@@ -60,6 +76,15 @@ impl Service for Runners<'_, '_> {
                 Ok(Value::Array(vec![value, 0.into()]))
             }
             "wheel" => Ok(wheel::answer(&self.0.config, &call_at(args)).into()),
+            "progress" => {
+                let data = args.get(1).and_then(Value::as_map).cloned();
+                let data = data.unwrap_or_default();
+                match text(0) {
+                    "progress" => self.0.progress(data),
+                    suffix => drop(self.0.run.fire(suffix, data)),
+                }
+                Ok(true.into())
+            }
             "runner_async" => {
                 let call = call_at(args);
                 let started = process::start(&call);

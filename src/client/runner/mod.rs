@@ -206,9 +206,14 @@ pub fn find(config: &MasterConfig, name: &str) -> Option<Function> {
 
 /// The error for a function that is not there, with the reason if a Python file has one.
 pub fn missing(config: &MasterConfig, name: &str) -> RunError {
-    match Python::new(config).reason("runners", name) {
-        Some(why) => RunError::Unknown(why),
-        None => not_available(name),
+    let python = Python::new(config);
+    match (
+        python.find("runners", name, false),
+        python.reason("runners", name),
+    ) {
+        (Err(why), _) => why,
+        (_, Some(why)) => RunError::Unknown(why),
+        (_, None) => not_available(name),
     }
 }
 
@@ -233,5 +238,6 @@ pub fn all_functions(config: &MasterConfig) -> Vec<Function> {
             all.push(*one);
         }
     }
+    all.sort_by_key(|function| function.name);
     all
 }

@@ -94,7 +94,7 @@ pub fn run(config: &MasterConfig, name: &str, args: &Args) -> Result<Value, RunE
             config: config.clone(),
             stop: StopFlag::default(),
         };
-        let done = python.call("wheel", name, args, &mut Wheel(master))?;
+        let done = python.call("wheel", name, args, Map::new(), &mut Wheel(master))?;
         return Ok(done.0);
     }
     let function = ours.ok_or_else(|| call::not_available(name))?;

@@ -2,7 +2,7 @@
 //! (`salt/modules/beacons.py`).
 
 use super::declare::{Function, Module, Result, args};
-use super::{Call, CallError, python};
+use super::{Call, CallError, python, python_modules};
 use crate::local;
 use halite_sys::daemon::write_atomic;
 use halite_wire::difflib::unified_diff;
@@ -163,10 +163,14 @@ fn available(call: &Call<'_>) -> Option<Value> {
         "/salt/minion/minion_beacons_list_available_complete",
     )
     .ok()?;
-    answer
-        .get("beacons")
-        .filter(|beacons| beacons.truthy())
-        .cloned()
+    let mut kinds = answer.get("beacons")?.as_array()?.to_vec();
+    let python = python_modules::functions(call.ctx, "beacons");
+    kinds.extend(
+        python
+            .iter()
+            .filter_map(|(name, _)| Some(name.strip_suffix(".beacon")?.into())),
+    );
+    (!kinds.is_empty()).then(|| kinds.into())
 }
 
 fn list_available(call: &mut Call<'_>) -> Result {

@@ -312,7 +312,7 @@ pub fn functions() -> Vec<(String, &'static Function)> {
 /// The functions available on this host, including those of custom modules ([`custom`]), which override others of the
 /// same name.
 pub fn functions_for(ctx: &Context) -> Vec<(String, &'static Function)> {
-    let mut all = python_modules::functions(ctx);
+    let mut all = python_modules::functions(ctx, "modules");
     for (name, function) in native_functions(ctx) {
         if !all.iter().any(|(known, _)| *known == name) {
             all.push((name, function));

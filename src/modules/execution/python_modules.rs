@@ -74,13 +74,13 @@ pub fn may_have(ctx: &Context, module: &str) -> bool {
     python_files::files(&ctx.opts).may_have("modules", module)
 }
 
-/// All functions of Python files.
-pub fn functions(ctx: &Context) -> Vec<(String, &'static Function)> {
+/// All functions of Python files of a kind.
+pub fn functions(ctx: &Context, kind: &str) -> Vec<(String, &'static Function)> {
     let files = python_files::files(&ctx.opts);
-    if !files.has_kind("modules") {
+    if !files.has_kind(kind) {
         return Vec::new();
     }
-    match question(ctx, "list", vec!["modules".into()]) {
+    match question(ctx, "list", vec![kind.into()]) {
         Ok(Value::Map(map)) => map
             .0
             .into_iter()
@@ -90,7 +90,7 @@ pub fn functions(ctx: &Context) -> Vec<(String, &'static Function)> {
             .collect(),
         Ok(_) => Vec::new(),
         Err(e) => {
-            log::error!("Python modules: {e}");
+            log::error!("Python files of {kind}: {e}");
             Vec::new()
         }
     }
@@ -189,7 +189,11 @@ pub fn use_function(ctx: &Context, kind: &str, function: &str, args: Vec<Value>)
         Map::new().into(),
         Map::new().into(),
     ];
-    ask(ctx, "use", args, &mut Nothing)
+    ask(ctx, "use", args, &mut Nothing).inspect_err(|e| {
+        if let CallError::Traced(class, text, trace) = e {
+            log::error!("{function}: Traceback (most recent call last):\n{trace}{class}: {text}");
+        }
+    })
 }
 
 /// A request outside any call: the code may ask for the minion's functions, and for what `more` answers.

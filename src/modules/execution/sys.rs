@@ -213,9 +213,28 @@ fn returner_functions(
     matches: impl Fn(&str, &str) -> bool,
 ) -> Result<Vec<ReturnerDoc>> {
     let patterns = patterns(call)?;
-    let mut all = returners::functions(call.ctx);
+    let mut all = all_returners(call.ctx);
     all.retain(|f| patterns.is_empty() || patterns.iter().any(|p| matches(p, &f.name)));
     Ok(all)
+}
+
+/// Functions of our own returners, and of those in Python, which come first.
+fn all_returners(ctx: &Context) -> Vec<ReturnerDoc> {
+    let python = python_modules::functions(ctx, "returners").into_iter();
+    let mut all: Vec<ReturnerDoc> = python
+        .map(|(name, function)| ReturnerDoc {
+            name,
+            args: function.args.iter().map(|arg| arg.name).collect(),
+            doc: function.doc,
+        })
+        .collect();
+    let ours = returners::functions(ctx).into_iter();
+    let ours: Vec<_> = ours
+        .filter(|one| all.iter().all(|other| other.name != one.name))
+        .collect();
+    all.extend(ours);
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    all
 }
 
 fn list_returners(call: &mut Call<'_>) -> Result {
@@ -257,7 +276,7 @@ fn returner_doc(call: &mut Call<'_>) -> Result {
 
 fn returner_argspec(call: &mut Call<'_>) -> Result {
     let pattern = call.text("module").unwrap_or_default();
-    let all = returners::functions(call.ctx).into_iter();
+    let all = all_returners(call.ctx).into_iter();
     let specs: Map = all
         .filter(|f| matches(&pattern, &f.name))
         .map(|f| {

@@ -138,9 +138,13 @@ class Loader:
         """Why a module has no functions, if it is there."""
         return self.kinds[kind].reasons.get(module)
 
-    def do_call(self, name, args, kwargs, kind="modules"):
+    def do_call(self, name, args, kwargs, kind="modules", run=None):
         """An execution function or one of a runner or wheel: its value and the return code that it has set."""
         function = self.function(kind, name)
+        if run:
+            # As Salt tells a runner which run it is.
+            names = {"__%s__" % key: value for key, value in run.items()}
+            getattr(function.code, "__globals__", {}).update(names, __jid_event__=RunEvents(self.wire))
         before = self.context.pop("retcode", 0)
         try:
             value = function.code(*args, **kwargs)
@@ -191,6 +195,16 @@ class Loader:
         from halite import grains
 
         return grains.collect(self)
+
+
+class RunEvents:
+    """`__jid_event__`: events of the run."""
+
+    def __init__(self, wire):
+        self.wire = wire
+
+    def fire_event(self, data, suffix):
+        return self.wire.ask("progress", suffix, data)
 
 
 class Function:

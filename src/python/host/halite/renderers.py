@@ -13,7 +13,8 @@ def render(loader, name, data, argline, saltenv, sls, path, context):
     if argline:
         kwargs["argline"] = argline
     if name == "py" and "py" not in loader.kinds["renderers"].files and not loader.has_salt:
-        return run(loader, data, path, saltenv, dict(kwargs, saltenv=saltenv, __env__=saltenv, sls=sls, __sls__=sls))
+        names = {key: value for key, value in (context or {}).items() if isinstance(key, str)}
+        return run(loader, data, path, saltenv, dict({**names, **kwargs}, saltenv=saltenv, __env__=saltenv, sls=sls, __sls__=sls))
     function = loader.function("renderers", name + ".render")
     return result(function.code(source(data), saltenv, sls, **kwargs))
 

@@ -104,3 +104,12 @@ def code():
 
 def role():
     return [__opts__["__role"], __opts__["id"] == __opts__.get("id"), "warehouse.list" in __salt__, "no.such" in __salt__]
+
+
+def shown():
+    return {"outputter": "nested", "data": {"apples": 3}}
+
+
+def slowly():
+    __jid_event__.fire_event({"half": True}, "progress")
+    return [__user__, __tag__ == "salt/run/" + __jid__]
