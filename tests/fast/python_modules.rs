@@ -438,3 +438,29 @@ fn programs_of_functions_outlive_a_job_that_ends() {
     )
     .unwrap();
 }
+
+#[test]
+fn a_reaction_in_python_sees_the_event_and_calls_a_runner_in_python() {
+    let tree = tempfile::tempdir().unwrap();
+    let at = |name: &str| tree.path().join(name);
+    std::fs::create_dir(at("runners")).unwrap();
+    let noted = at("noted");
+    let runner = format!(
+        "def note(what):\n    open('{}', 'a').write(what + '\\n')\n    return True\n",
+        noted.display()
+    );
+    std::fs::write(at("runners/shop.py"), runner).unwrap();
+    let reaction = "#!py\ndef run():\n    \
+        return {'r': {'runner.shop.note': [{'what': data['word'] + ' ' + tag}]}}\n";
+    std::fs::write(at("note.sls"), reaction).unwrap();
+    let master = testing::Master::halite(&format!(
+        "runner_dirs: [{0}/runners]\nreactor: [{{'shop/*': [{0}/note.sls]}}]",
+        tree.path().display()
+    ));
+    let cli = master.halite_cli();
+    wait_until("the reaction has run", || {
+        let sent = cli.runner(&["event.send", "shop/open", "{word: hello}"]);
+        sent.ok().expect("the master runs");
+        std::fs::read_to_string(&noted).is_ok_and(|text| text.contains("hello shop/open"))
+    });
+}
