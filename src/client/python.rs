@@ -87,14 +87,12 @@ impl Python {
         Ok(found.into_map().map(described))
     }
 
-    /// Why a module has no functions, in stock's words.
+    /// Why a module has no functions, in stock's words, after [`Python::find`] has not found one of them.
     pub fn reason(&self, kind: &str, function: &str) -> Option<String> {
         let module = function.split('.').next().unwrap_or_default();
         if !self.is_possible(kind, function, false) {
             return None;
         }
-        // Reasons are known of what has been loaded.
-        self.find(kind, function, false).ok()?;
         let args = vec![kind.into(), module.into()];
         let why = self.request("reason", args, &mut Nothing).ok()?;
         Some(match why.as_str()? {

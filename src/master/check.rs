@@ -52,7 +52,7 @@ fn absent(config: &MasterConfig) -> Vec<String> {
     let names = entries.iter().filter_map(Value::as_map);
     let names = names.flat_map(|entry| entry.iter().filter_map(|(name, _)| name.as_str()));
     let known: Vec<&str> = ext_pillar_names().collect();
-    let opts = config.as_map();
+    let opts = std::sync::Arc::new(config.as_map());
     let absent = |kind, name: &str| !may_have(&opts, kind, name);
     let unknown = names.filter(|n| !known.contains(n) && absent("pillar", n));
     out.extend(unknown.map(|name| {

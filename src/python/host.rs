@@ -147,14 +147,12 @@ impl Host {
         service: &mut dyn Service,
     ) -> Result<Value, HostError> {
         let _turn = self.turn();
-        let limits = Limits {
-            deadline: deadline.into_iter().chain(self.deadline).min(),
-        };
+        let deadline = deadline.into_iter().chain(self.deadline).min();
         let request = pair(name, Value::Array(vec![changes.into(), args.into()]));
         lock(&self.process).forget_words();
-        self.send(&request, &limits, service)?;
+        self.send(&request, deadline, service)?;
         loop {
-            let Value::Array(mut message) = self.receive(&limits, service)? else {
+            let Value::Array(mut message) = self.receive(deadline, service)? else {
                 return Err(nonsense());
             };
             let kind = match message.first() {
@@ -178,7 +176,7 @@ impl Host {
                     // The number tells the host which question this is for.
                     let number = message[3].clone();
                     let answer = Value::Array(vec![answer.0.into(), answer.1, number]);
-                    self.send(&answer, &limits, service)?;
+                    self.send(&answer, deadline, service)?;
                 }
                 _ => return Err(nonsense()),
             }
@@ -188,38 +186,35 @@ impl Host {
     fn send(
         &self,
         message: &Value,
-        limits: &Limits,
+        deadline: Option<Instant>,
         service: &dyn Service,
     ) -> Result<(), HostError> {
         let mut body = Vec::new();
         marshal::encode(message, &mut body);
         let mut process = lock(&self.process);
-        let stream = limits.of(&process.stream, service);
+        let stream = Limited {
+            stream: &process.stream,
+            deadline,
+            service,
+        };
         frame::write(stream, &body).map_err(|e| broken(&mut process, &e))
     }
 
-    fn receive(&self, limits: &Limits, service: &dyn Service) -> Result<Value, HostError> {
+    fn receive(
+        &self,
+        deadline: Option<Instant>,
+        service: &dyn Service,
+    ) -> Result<Value, HostError> {
         let mut process = lock(&self.process);
-        let stream = limits.of(&process.stream, service);
+        let stream = Limited {
+            stream: &process.stream,
+            deadline,
+            service,
+        };
         let body = frame::read(stream).map_err(|e| broken(&mut process, &e))?;
         marshal::decode(&body).map_err(|e: MarshalError| {
             HostError::Broken(format!("the Python process sent something unreadable: {e}"))
         })
-    }
-}
-
-/// When a request is given up.
-struct Limits {
-    deadline: Option<Instant>,
-}
-
-impl Limits {
-    fn of<'a>(&'a self, stream: &'a UnixStream, service: &'a dyn Service) -> Limited<'a> {
-        Limited {
-            stream,
-            limits: self,
-            service,
-        }
     }
 }
 
@@ -229,7 +224,7 @@ const LOOK: Duration = Duration::from_millis(250);
 /// A connection that is read and written until it is to be given up, however much or little comes meanwhile.
 struct Limited<'a> {
     stream: &'a UnixStream,
-    limits: &'a Limits,
+    deadline: Option<Instant>,
     service: &'a dyn Service,
 }
 
@@ -240,7 +235,6 @@ impl Limited<'_> {
                 return Err(io::ErrorKind::ConnectionAborted.into());
             }
             let left = self
-                .limits
                 .deadline
                 .map(|end| end.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) {

@@ -25,7 +25,7 @@ pub struct MasterPython {
 }
 
 /// Whether Python files, or an installed Salt, may have a module: told from names and texts alone.
-pub fn may_have(opts: &Map, kind: &str, module: &str) -> bool {
+pub fn may_have(opts: &Arc<Map>, kind: &str, module: &str) -> bool {
     files::files(opts).may_have(kind, module) || files::installed_salt(opts).is_some()
 }
 
@@ -81,6 +81,12 @@ impl MasterPython {
         &self.opts
     }
 
+    /// Whether Python is to be asked for a function: told from names and texts alone, before anything is made for it.
+    pub fn is_possible(&self, kind: &str, function: &str, is_ours: bool) -> bool {
+        let module = function.split('.').next().unwrap_or_default();
+        self.files().is_possible(&self.opts, kind, module, is_ours)
+    }
+
     /// Whether there is a function in Python of this name. If halite has one, too, only a file of the module's very name, or one
     /// that takes it, comes before that.
     ///
@@ -93,8 +99,7 @@ impl MasterPython {
         function: &str,
         is_ours: bool,
     ) -> Result<bool, String> {
-        let module = function.split('.').next().unwrap_or_default();
-        if !self.files().is_possible(&self.opts, kind, module, is_ours) {
+        if !self.is_possible(kind, function, is_ours) {
             return Ok(false);
         }
         let key = format!("{kind} {function} {is_ours}");
@@ -108,12 +113,16 @@ impl MasterPython {
     }
 
     /// Whether there is a renderer in Python; `py` is the host's own. If it cannot be asked, the rendering will say so.
-    pub fn has_renderer(&self, about: &About, name: &str, is_ours: bool) -> bool {
+    pub fn has_renderer<'a>(
+        &self,
+        about: impl FnOnce() -> &'a About,
+        name: &str,
+        is_ours: bool,
+    ) -> bool {
         let function = format!("{name}.render");
+        let is_there = || self.has(about(), "renderers", &function, is_ours);
         name == "py" && !is_ours
-            || self
-                .has(about, "renderers", &function, is_ours)
-                .unwrap_or(true)
+            || self.is_possible("renderers", &function, is_ours) && is_there().unwrap_or(true)
     }
 
     /// Calls a function; of `optional`, it gets the keywords that it takes.

@@ -246,7 +246,7 @@ impl Templates for SlsRenderer {
     fn has_python(&self, renderer: &str, is_ours: bool) -> bool {
         match (&self.context.functions, &self.context.python) {
             (Some(functions), _) => functions.has_renderer(renderer, is_ours),
-            (None, Some(python)) => python.has_renderer(self.about(), renderer, is_ours),
+            (None, Some(python)) => python.has_renderer(|| self.about(), renderer, is_ours),
             (None, None) => false,
         }
     }

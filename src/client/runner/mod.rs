@@ -207,14 +207,11 @@ pub fn find(config: &MasterConfig, name: &str) -> Option<Function> {
 /// The error for a function that is not there, with the reason if a Python file has one.
 pub fn missing(config: &MasterConfig, name: &str) -> RunError {
     let python = Python::new(config);
-    match (
-        python.find("runners", name, false),
-        python.reason("runners", name),
-    ) {
-        (Err(why), _) => why,
-        (_, Some(why)) => RunError::Unknown(why),
-        (_, None) => not_available(name),
+    if let Err(why) = python.find("runners", name, false) {
+        return why;
     }
+    let reason = python.reason("runners", name);
+    reason.map_or_else(|| not_available(name), RunError::Unknown)
 }
 
 /// Whether there is a function of this name, one of ours or in Python.

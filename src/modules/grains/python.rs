@@ -11,6 +11,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// Collects them; functions with an argument `grains` see those collected before.
 pub fn collect(opts: Map, core: &Map) -> Map {
+    let opts = Arc::new(opts);
     let files = python_files::files(&opts);
     if !files.has_kind("grains") {
         return Map::new();
@@ -18,7 +19,7 @@ pub fn collect(opts: Map, core: &Map) -> Map {
     let collected = python_files::interpreter(&opts).and_then(|python| {
         let scene = Scene {
             python,
-            opts: Arc::new(opts),
+            opts,
             grains: Arc::new(core.clone()),
             files: files.files.clone(),
             ..Scene::default()

@@ -19,6 +19,9 @@ impl Compilation<'_> {
             return Ok(None);
         };
         let function = format!("{name}.ext_pillar");
+        if !python.is_possible("pillar", &function, is_ours) {
+            return Ok(None);
+        }
         let there = python.has(&self.about_ext(pillar), "pillar", &function, is_ours)?;
         Ok(there.then_some(python))
     }
