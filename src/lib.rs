@@ -22,6 +22,7 @@ pub use halite_jinja as jinja;
 pub use halite_master as master;
 pub use halite_minion as minion;
 pub use halite_modules as modules;
+pub use halite_python as python;
 pub use halite_render as render;
 pub use halite_returners as returners;
 pub use halite_schedule as schedule;

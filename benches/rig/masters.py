@@ -70,6 +70,15 @@ def write(path, data):
         f.write(data.encode() if isinstance(data, str) else data)
 
 
+def tail(log):
+    """The end of a log, for a message."""
+    try:
+        with open(log, errors="replace") as f:
+            return "its log ends with:\n" + "".join(f.readlines()[-20:])
+    except OSError:
+        return "it has written no log"
+
+
 class Failed(Exception):
     """A measurement failed."""
 
@@ -138,11 +147,7 @@ class Master:
 
     def log(self):
         """The end of its log."""
-        try:
-            with open(f"{self.root}/log", errors="replace") as f:
-                return "its log ends with:\n" + "".join(f.readlines()[-20:])
-        except OSError:
-            return "it has written no log"
+        return tail(f"{self.root}/log")
 
     def stop(self):
         """Stops all its processes."""

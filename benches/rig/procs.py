@@ -114,6 +114,11 @@ def _start_time(pid):
     return fields and int(fields[19])
 
 
+def lives(pid, started):
+    """Whether the process of that pid that has started at that time, in ticks since boot, is still there."""
+    return _start_time(pid) == started
+
+
 def stop_all():
     """Stops all processes started here, the last one first."""
     for process in list(reversed(_started)):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from . import figures, procs
 from .masters import PROGRAMS, Failed, Master, write
+from .minions import Minion
 
 TEMPLATE = """# written by {{ opts.id }}
 server {
@@ -120,29 +121,15 @@ def through_master(kind, programs, plan):
     with Master(kind, programs) as master, tempfile.TemporaryDirectory(prefix="hs") as top:
         trees(f"{master.root}/files", f"{top}/out", plan)
         os.mkdir(f"{top}/out")
-        write(f"{top}/etc/minion", f"id: bench\nroot_dir: {top}/root\nmaster: 127.0.0.1\nmaster_port: {master.ret_port}\n"
-              f"publish_port: {master.publish_port}\nlog_file: {top}/log\nacceptance_wait_time: 1\n")
         master.start()
-        minion = procs.start([os.path.join(programs, PROGRAMS[kind]["minion"]), "-c", f"{top}/etc"])
-        try:
-            command = master.command("cli", "--out=json", "--static", "-t", "120", "bench")
-            # A job that is published between a minion's sign-in and its subscription is lost.
-            ping = master.command("cli", "--out=json", "--static", "-t", "3", "bench", "test.ping")
-            end = time.monotonic() + 90
-            while "true" not in subprocess.run(ping, capture_output=True, text=True, check=False).stdout:
-                if time.monotonic() > end:
-                    raise Failed(f"the minion of {kind} does not answer")
+        with Minion(master, top) as minion:
             for name, _, sls, _ in ROWS:
                 for _ in range(2 if name == "formula" else 1):
-                    before, begun = procs.cpu(procs.family(minion.pid)), time.monotonic()
-                    ran = subprocess.run([*command, "state.apply", sls], capture_output=True, text=True, check=False)
-                    wall = time.monotonic() - begun
-                    good(ran.stdout)
-                    # The minion waits for the end of a job after it has returned.
-                    procs.wait_until_idle(minion.pid, limit=5)
-                found[name] = [procs.cpu(procs.family(minion.pid)) - before, wall]
-        finally:
-            procs.stop(minion)
+                    before = procs.cpu(minion.pids())
+                    wall, out = minion.run("state.apply", sls)
+                    good(out)
+                    after = minion.idle()
+                found[name] = [after - before, wall]
     return found
 
 

@@ -1,6 +1,11 @@
 //! The part of the crate `halite` that the targets use.
 
 pub mod cli;
+/// What users' Python sends.
+pub mod python {
+    #[path = "../../../src/python/marshal.rs"]
+    pub mod marshal;
+}
 
 pub use halite_arena as arena;
 pub use halite_cluster as cluster;

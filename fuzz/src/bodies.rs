@@ -26,6 +26,7 @@ use halite::collective::wire::subjects::Bus;
 use halite::collective::wire::{Form, Packet, RpcReply, RpcRequest};
 use halite::crypto::{Crypticle, KeyString};
 use halite::jinja::{Environment, EnvironmentOptions, LoadedTemplate, Obj, TemplateLoader};
+use halite::python::marshal as python;
 use halite::sysinspect::target::{Minion, Query};
 use halite::sysinspect::wire::{
     self as sysinspect, Dialect, First, MasterMessage, MinionMessage, Target as Destination,
@@ -69,6 +70,7 @@ pub const ALL: &[Entry] = &[
     ("proxy_header", proxy_header),
     ("ruby_marshal", ruby_marshal),
     ("ruby_psych", ruby_psych),
+    ("python_marshal", python_marshal),
     ("collective_core", collective_core),
     ("collective_choria", collective_choria),
     ("collective_filter", collective_filter),
@@ -566,6 +568,18 @@ pub fn ruby_marshal(data: &[u8]) {
         assert_eq!(marshal::write(&again), bytes, "{datum:?}");
         let _ = (psych::write(&datum), json::write(&datum), datum.to_value());
         rpc(&datum);
+    }
+}
+
+/// Any octets as Python's marshal, which users' code may send; what was read is written and read again.
+pub fn python_marshal(data: &[u8]) {
+    if let Ok(value) = python::decode(data) {
+        let mut bytes = Vec::new();
+        python::encode(&value, &mut bytes);
+        let again = python::decode(&bytes).expect("what was written can be read");
+        let mut twice = Vec::new();
+        python::encode(&again, &mut twice);
+        assert_eq!(twice, bytes, "{value:?}");
     }
 }
 

@@ -11,10 +11,10 @@ use halite_channel::pillar_request::PillarQuery;
 use halite_channel::session::Session;
 use halite_config::{MinionConfig, Roots, load_minion};
 use halite_modules::execution::bind::INVALID_KEYWORDS;
-use halite_modules::execution::python_returners;
 use halite_modules::execution::{
     CallError, CallOutcome, Context, find_for, functions_for, proc, template_functions,
 };
+use halite_modules::execution::{executors, python_returners};
 use halite_modules::grains::all_grains;
 use halite_modules::guard;
 use halite_modules::masters::resolve_master_func;
@@ -113,6 +113,14 @@ struct CallOptions {
     #[arg(long, value_name = "DIR")]
     cachedir: Option<std::path::PathBuf>,
 
+    /// Executors that run the function, as YAML; overrides the option `module_executors`
+    #[arg(long, value_name = "YAML")]
+    module_executors: Option<String>,
+
+    /// Options of the executors, as YAML; overrides the option `executor_opts`
+    #[arg(long, value_name = "YAML")]
+    executor_opts: Option<String>,
+
     /// Returners that get the result, separated by commas; overrides the option `return`
     #[arg(long = "return", value_name = "RETURNERS")]
     returner: Option<String>,
@@ -197,6 +205,14 @@ fn call(options: &CallOptions) -> Result<i32, ExitError> {
     };
     let mut opts = config.as_map();
     opts.set("__cli", "salt-call");
+    for (key, text) in [
+        (executors::EXECUTORS, &options.module_executors),
+        (executors::SETTINGS, &options.executor_opts),
+    ] {
+        if let Some(text) = text {
+            opts.set(key, yamlify_arg(text));
+        }
+    }
     let pillar = match &mut master {
         Some(connection) => connection.pillar(&grains)?,
         None => pillar::local(&opts, &grains, &PillarQuery::of(&opts), template_functions)?,
@@ -424,7 +440,7 @@ fn show(
     let bad = |e: String| ExitError::new(1, format!("ERROR: {e}"));
     let mut screen = options
         .output
-        .open(&super::common::output_config!(config))
+        .open(super::common::output_config!(config))
         .map_err(bad)?;
     screen.style.state_output_diff |= options.output_diff;
     let name = super::output::choose_name(screen.out.as_deref(), out, false, "").to_owned();

@@ -205,6 +205,8 @@ pub struct OutputConfig<'a> {
     pub output: Option<&'a str>,
     /// The options `state_*`.
     pub style: super::output::Style,
+    /// All options, for outputters in Python.
+    pub opts: halite_wire::Map,
 }
 
 /// The output settings of a master's or minion's configuration, which have the same names.
@@ -212,6 +214,7 @@ macro_rules! output_config {
     ($config:expr) => {{
         let list = |names: &[String]| halite_wire::Value::from(names.to_vec());
         $crate::common::OutputConfig {
+            opts: $config.as_map(),
             color: $config.color,
             output: $config.output.as_deref(),
             style: $crate::output::Style {
@@ -237,12 +240,13 @@ pub struct Screen {
     pub out: Option<String>,
     /// Colours, indentation and the rest.
     pub style: super::output::Style,
+    custom: super::output::CustomOutputters,
     sink: Box<dyn std::io::Write>,
 }
 
 impl OutputOptions {
     /// Opens the output; if it is not writable, an error text is returned.
-    pub fn open(&self, config: &OutputConfig) -> Result<Screen, String> {
+    pub fn open(&self, config: OutputConfig) -> Result<Screen, String> {
         use std::io::IsTerminal;
         let sink: Box<dyn std::io::Write> = match &self.out_file {
             None => Box::new(std::io::stdout()),
@@ -270,19 +274,36 @@ impl OutputOptions {
             state_output: self
                 .state_output
                 .clone()
-                .unwrap_or_else(|| config.style.state_output.clone()),
+                .unwrap_or(config.style.state_output),
             state_verbose: self.state_verbose.unwrap_or(config.style.state_verbose),
             slowest_states: self.state_profile.unwrap_or(0),
-            ..config.style.clone()
+            ..config.style
         };
         let out = self.out.as_deref().or(config.output).map(str::to_owned);
-        Ok(Screen { out, style, sink })
+        let custom = super::output::CustomOutputters::new(config.opts);
+        Ok(Screen {
+            out,
+            style,
+            custom,
+            sink,
+        })
     }
 }
 
 impl Screen {
-    /// Shows data with the outputter `name`; if it is unknown, prints an error and uses nested.
+    /// Shows data with the outputter `name`; if it is unknown or fails, prints an error and uses nested.
     pub fn show(&mut self, name: &str, data: &halite_wire::Value) {
+        let mut name = name;
+        match self.custom.show(name, data, &self.style) {
+            Some(Ok(text)) if text.is_empty() => return,
+            Some(Ok(text)) => return self.line(&text),
+            Some(Err(why)) => {
+                let words = format!("the outputter {name} failed, nested is used: {why}");
+                eprint!("{}", super::output::texts::log_error(&words));
+                name = "nested";
+            }
+            None => {}
+        }
         let outputter = name
             .parse()
             .unwrap_or_else(|e: super::output::UnknownOutputter| {

@@ -111,7 +111,7 @@ pub fn run() -> i32 {
         Err(e) => return fail(e, 1),
     };
     start_log(&options.common, &config);
-    let mut screen = match options.output.open(&output_config(&config)) {
+    let mut screen = match options.output.open(output_config(&config)) {
         Ok(screen) => screen,
         Err(e) => return fail(e, 1),
     };

@@ -202,7 +202,7 @@ fn execute(
     args: Args,
     launch: &Launch,
 ) -> i32 {
-    let screen = match options.output.open(&output_config(&config)) {
+    let screen = match options.output.open(output_config(&config)) {
         Ok(screen) => Rc::new(RefCell::new(screen)),
         Err(e) => return fail(e, 1),
     };
@@ -255,7 +255,7 @@ fn execute(
 
 /// Calls the function through the master, which decides what this user may do.
 fn remote(options: &RunOptions, name: &str, config: MasterConfig) -> i32 {
-    let mut screen = match options.output.open(&output_config(&config)) {
+    let mut screen = match options.output.open(output_config(&config)) {
         Ok(screen) => screen,
         Err(e) => return fail(e, 1),
     };

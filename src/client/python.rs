@@ -6,8 +6,9 @@ use crate::command::{self, CmdJob, arguments};
 use crate::local::{Job, LocalClient, calling_user};
 use halite_config::MasterConfig;
 use halite_master::functions::Call;
+use halite_python::events::Listeners;
 use halite_python::files::{self, PythonFiles};
-use halite_python::{HostError, JobHost, PythonError, Scene, Service};
+use halite_python::{HostError, JobHost, Nothing, PythonError, Scene, Service};
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::JidClock;
 use halite_wire::{Map, Value};
@@ -163,12 +164,8 @@ impl Python {
         service: &mut dyn Service,
     ) -> Result<Value, HostError> {
         let scene = Scene {
-            python: files::interpreter(&self.opts).map_err(HostError::Broken)?,
-            has_salt: files::installed_salt(&self.opts).is_some(),
-            opts: self.opts.clone(),
-            files: self.files.files.clone(),
             deadline: self.deadline,
-            ..Scene::default()
+            ..Scene::new(&self.opts)?
         };
         self.host.request(&scene, name, args, service)
     }
@@ -222,34 +219,9 @@ fn failed(error: HostError) -> RunError {
     }
 }
 
-/// Answers nothing.
-pub struct Nothing;
-
-impl Service for Nothing {
-    fn ask(&mut self, what: &str, _: &[Value]) -> Result<Value, PythonError> {
-        match what {
-            "has" => Ok(0.into()),
-            "names" => Ok(Vec::<String>::new().into()),
-            _ => Err(raised(
-                "RuntimeError",
-                format!("{what} is not available here"),
-            )),
-        }
-    }
-}
-
-/// An exception to raise in Python.
-pub fn raised(class: &str, text: impl Into<String>) -> PythonError {
-    PythonError {
-        class: class.to_owned(),
-        text: text.into(),
-        ..PythonError::default()
-    }
-}
-
 /// The exception in Python for an error of ours.
 pub fn python_error(error: &RunError) -> PythonError {
-    raised(error.class(), error.to_string())
+    PythonError::new(error.class(), error.to_string())
 }
 
 /// The arguments of a call in a question: a list and a map.
@@ -282,6 +254,8 @@ pub struct Master {
     pub config: MasterConfig,
     /// Set by Ctrl-C.
     pub stop: StopFlag,
+    /// Listeners of the event bus.
+    pub listeners: Listeners,
 }
 
 impl Service for Master {
@@ -294,12 +268,16 @@ impl Service for Master {
             }
             "fire" => {
                 let data = args.get(1).and_then(Value::as_map).cloned();
-                let data = data.ok_or_else(|| raised("TypeError", "an event's data are a dict"))?;
+                let data = data
+                    .ok_or_else(|| PythonError::new("TypeError", "an event's data are a dict"))?;
                 let fired = fire(&self.config, text(0).to_owned(), data);
                 fired.map_err(|e| python_error(&e))?;
                 Ok(true.into())
             }
-            _ => Nothing.ask(what, args),
+            _ => {
+                let event = self.listeners.ask(what, args);
+                event.unwrap_or_else(|| Nothing.ask(what, args))
+            }
         }
     }
 
@@ -309,19 +287,35 @@ impl Service for Master {
 }
 
 impl Master {
+    /// The services of a master.
+    pub fn new(config: &MasterConfig, stop: &StopFlag) -> Master {
+        Master {
+            config: config.clone(),
+            stop: stop.clone(),
+            listeners: Listeners::on(config.event_pub()),
+        }
+    }
+
     /// `LocalClient`.
     fn local(&self, what: &str, given: &Map) -> Result<Value, PythonError> {
         let text = |key: &str| given.str(key).unwrap_or_default().to_owned();
         let error = |e: RunError| python_error(&e);
         if what == "returns" {
             let jid = text("jid").parse();
-            let jid = jid.map_err(|_| raised("SaltInvocationError", "that is no job id"))?;
+            let jid =
+                jid.map_err(|_| PythonError::new("SaltInvocationError", "that is no job id"))?;
             let jobs = halite_store::Stores::open(&self.config).jobs;
             let job = jobs.get(&jid).map_err(|e| error(e.into()))?;
             let returns = job.map(|job| job.returns).unwrap_or_default();
             let told = returns.into_iter().map(|mut one| {
                 let ret = one.load.remove("return").unwrap_or_default();
-                (one.id, halite_wire::map! {"ret" => ret})
+                let mut told = halite_wire::map! {"ret" => ret};
+                for key in ["out", "retcode"] {
+                    if let Some(value) = one.load.remove(key) {
+                        told.set(key, value);
+                    }
+                }
+                (one.id, told)
             });
             return Ok(told.collect::<Map>().into());
         }
@@ -353,10 +347,18 @@ impl Master {
         let job = CmdJob {
             job,
             timeout: given.int("timeout").and_then(|n| u64::try_from(n).ok()),
+            expect_minions: given.get("expect_minions").is_some_and(Value::truthy),
             ..Default::default()
         };
         let done = command::run(&self.config, job, &self.stop);
         let done = done.map_err(|e| error(e.into()))?;
-        Ok(done.minions.into_iter().collect::<Map>().into())
+        let jid = done.jid;
+        let told = done.minions.into_iter().map(|(id, mut one)| {
+            if !one.contains("jid") {
+                one.set("jid", jid.as_str());
+            }
+            (id, one)
+        });
+        Ok(told.collect::<Map>().into())
     }
 }

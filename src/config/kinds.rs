@@ -177,6 +177,26 @@ impl OptionValue for Items {
     }
 }
 
+/// A list of names and of maps with settings (`engines`); one map stands for a list of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Entries(pub Vec<Value>);
+
+impl OptionValue for Entries {
+    const TYPE: &'static str = "a list or a map";
+
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        match value {
+            Value::Map(map) if map.is_empty() => converted(Entries::default()),
+            Value::Map(_) => converted(Entries(vec![value.clone()])),
+            _ => converted(Entries(value.as_array()?.to_vec())),
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        Value::Array(self.0.clone())
+    }
+}
+
 /// A switch that may also be a number or a list (`state_queue`, `state_aggregate`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Switch(pub Value);

@@ -49,8 +49,8 @@ pub use gateways::{
 };
 pub use inspect::{Given, Inspection, inspect};
 pub use kinds::{
-    BusFraming, ExtPillars, Items, JobCacheCompat, LogFormat, Networks, PeerRules, Reactions,
-    Roots, SaltSeries, TokenOverride, Transports,
+    BusFraming, Entries, ExtPillars, Items, JobCacheCompat, LogFormat, Networks, PeerRules,
+    Reactions, Roots, SaltSeries, TokenOverride, Transports,
 };
 pub use logs::log_options_of;
 pub use master::{MASTER_OPTIONS, MasterConfig};

@@ -1,8 +1,8 @@
 //! Options of the master.
 
 use super::kinds::{
-    BusFraming, Decrypt, ExtPillars, Items, JobCacheCompat, LogFormat, Networks, PeerRules,
-    Reactions, Roots, SaltSeries, TokenOverride, Transports,
+    BusFraming, Decrypt, Entries, ExtPillars, Items, JobCacheCompat, LogFormat, Networks,
+    PeerRules, Reactions, Roots, SaltSeries, TokenOverride, Transports,
 };
 use super::table::options;
 use super::tls::Ssl;
@@ -368,7 +368,7 @@ options! {
         master_job_cache: String = "local_cache";
         /// Returner that minions use for every job of the local clients; the master stores the loads there.
         ext_job_cache: String = "''";
-        /// Returners that get all events: `pgjsonb`, `postgres` or `rawfile_json`.
+        /// Returners that get all events: `pgjsonb`, `postgres`, `rawfile_json`, or Python files with `event_return`.
         event_return: Vec<String> = "''";
         /// Events collected before they are written; 0: write at once.
         event_return_queue: u32 = "0";
@@ -472,6 +472,18 @@ options! {
         render_dirs: Vec<String> = "[]";
         /// Further directories with utility modules in Python.
         utils_dirs: Vec<String> = "[]";
+        /// Further directories with systems of external authentication in Python.
+        auth_dirs: Vec<String> = "[]";
+        /// Further directories with returners for events in Python.
+        returner_dirs: Vec<String> = "[]";
+        /// Further directories with engines in Python.
+        engines_dirs: Vec<String> = "[]";
+        /// Further directories with outputters in Python.
+        outputter_dirs: Vec<String> = "[]";
+        /// Further directories with drivers of `sdb` in Python.
+        sdb_dirs: Vec<String> = "[]";
+        /// Engines in Python that run as long as the master: names, or maps of a name to the arguments of its `start`.
+        engines: Entries = "[]";
         /// Python files of runners that are not used.
         disable_runners: Vec<String> = "[]";
         /// Python files of wheel modules that are not used.

@@ -1,7 +1,7 @@
 //! Options of the minion.
 
 use super::installed::InstalledSalt;
-use super::kinds::{BusFraming, ExtPillars, LogFormat, Roots, SaltSeries, Switch};
+use super::kinds::{BusFraming, Entries, ExtPillars, LogFormat, Roots, SaltSeries, Switch};
 use super::paths::{self, below, log_below};
 use super::table::options;
 use super::tls::Ssl;
@@ -234,6 +234,10 @@ options! {
         loop_interval: u64 = "1";
         /// Minutes between checks of the grains; if they changed, the pillar is fetched again. 0: none.
         grains_refresh_every: i64 = "0";
+        /// What runs functions: `direct_call`, `splay`, or executors in Python; the first that does so counts.
+        module_executors: Vec<String> = "[direct_call]";
+        /// Settings of executors, such as `splaytime`.
+        executor_opts: Map = "{}";
         /// Return the results of several functions in one job by their position, not by name.
         multifunc_ordered: bool = "false";
         /// Run commands without a shell unless a call asks for one.
@@ -309,6 +313,18 @@ options! {
         returner_dirs: Vec<String> = "[]";
         /// Further directories with beacons in Python.
         beacons_dirs: Vec<String> = "[]";
+        /// Further directories with matchers in Python.
+        matchers_dirs: Vec<String> = "[]";
+        /// Further directories with executors in Python.
+        executor_dirs: Vec<String> = "[]";
+        /// Further directories with drivers of `sdb` in Python.
+        sdb_dirs: Vec<String> = "[]";
+        /// Further directories with engines in Python.
+        engines_dirs: Vec<String> = "[]";
+        /// Engines in Python that run as long as the minion: names, or maps of a name to the arguments of its `start`.
+        engines: Entries = "[]";
+        /// Further directories with outputters in Python.
+        outputter_dirs: Vec<String> = "[]";
         /// Python files of states that are not used.
         disable_states: Vec<String> = "[]";
         /// Python files of grains that are not used.

@@ -325,12 +325,6 @@ pub(super) fn unusable_returners(config: &MasterConfig) -> Vec<String> {
             "ext_job_cache: the master cannot write to '{cache}', so the minions' returns are stored there without the loads; it can write to {known}"
         ));
     }
-    for name in config.event_return.iter().filter(|n| !fits(n, false)) {
-        let known = known(false);
-        out.push(format!(
-            "event_return: '{name}' cannot store events here and gets none; use {known}"
-        ));
-    }
     out
 }
 

@@ -6,6 +6,7 @@
 mod batch;
 mod claims;
 pub mod metrics;
+mod python_engines;
 mod reactor;
 pub mod returner;
 mod scheduler;
@@ -22,16 +23,18 @@ type Run = fn(&MasterConfig, &Roles, &StopFlag) -> Result<(), ExitError>;
 /// The engines by role name.
 const ENGINES: &[(&str, Run)] = &[
     ("batch", batch::run),
+    ("engines", python_engines::run),
     ("metrics", metrics::run),
     ("reactor", reactor::run),
     ("returner", returner::run),
     ("scheduler", scheduler::run),
 ];
 
-/// Faulty entries of the options `schedule` and `reactor`. The master runs without them.
+/// Faulty entries of the options `schedule`, `reactor` and `event_return`. The master runs without them.
 pub fn faults(config: &MasterConfig) -> Vec<String> {
     let mut out = scheduler::faults(config);
     out.extend(reactor::faults(config));
+    out.extend(returner::python_events::faults(config));
     out
 }
 

@@ -27,6 +27,8 @@ pub enum Programs {
     Never,
     /// If it updates mirrors of repositories.
     WithGit,
+    /// If there are returners for events that are none of halite's own.
+    WithEventReturn,
     /// Templates, runners and external pillars do.
     Always,
 }
@@ -72,6 +74,9 @@ impl Privileges {
             programs: match self.programs {
                 Programs::Never => false,
                 Programs::WithGit => backend_names(config).contains(&"gitfs"),
+                Programs::WithEventReturn => {
+                    config.event_returners().len() < config.event_return.len()
+                }
                 Programs::Always => true,
             },
             writes: self.places(config),

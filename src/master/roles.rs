@@ -207,13 +207,23 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         owns: "copies of jobs and events (with master_job_cache, ext_job_cache, event_return or job_cache_compat: full)",
         is_enabled: |config| {
             !config.job_returners().is_empty()
-                || !config.event_returners().is_empty()
+                || !config.event_return.is_empty()
                 || config.job_cache_compat == JobCacheCompat::Full
         },
         may: Privileges {
+            programs: Programs::WithEventReturn,
             connects: true,
             ..Privileges::writing(Writes::Anywhere)
         },
+    },
+    RoleInfo {
+        name: "engines",
+        title: "Engines",
+        binds: "",
+        connects: "master_event_pub.ipc, master_event_pull.ipc, workers.ipc",
+        owns: "the processes of engines in Python (with engines)",
+        is_enabled: |config| !config.engines.0.is_empty(),
+        may: Privileges::PROGRAMS,
     },
     RoleInfo {
         name: "api",

@@ -1,5 +1,6 @@
 //! The minion's event bus for other processes: socket paths, and firing events.
 
+use halite_config::paths::master::event_pub;
 use halite_config::paths::minion::event_socket;
 use halite_crypto::HashType;
 use halite_ipc::{Event, Framing, Publisher, StampStyle};
@@ -12,6 +13,16 @@ pub fn socket(sock_dir: &Path, hash_type: &str, id: &str, kind: &str) -> PathBuf
     let hash: HashType = hash_type.parse().unwrap_or_default();
     let hash = hash.hex(id.as_bytes());
     event_socket(sock_dir, &hash, kind)
+}
+
+/// The socket with the events of the bus of the minion, or the master, with these options.
+pub fn events(opts: &Map) -> PathBuf {
+    let text = |key: &str| opts.str(key).unwrap_or_default();
+    let dir = Path::new(text("sock_dir"));
+    match text("__role") {
+        "master" => event_pub(dir),
+        _ => socket(dir, text("hash_type"), text("id"), "pub"),
+    }
 }
 
 /// Fires an event on the bus of the minion with these options (the form of

@@ -60,7 +60,7 @@ pub fn guarded(ctx: &Context, fun: &str, args: &[Value], allowed: &FunctionFilte
         };
     }
     let called = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        execution::call(ctx, fun, args)
+        execution::executors::call(ctx, fun, args)
     }));
     called.unwrap_or_else(|_| {
         broken(format!(

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 /// Timeout for connecting and logging in, and of requests.
 const CONNECTING: Duration = Duration::from_secs(10);
+/// How long one attempt to reach a server may take: another one may be there.
+const REACHING: Duration = Duration::from_secs(4);
 /// Reconnect delay that keeps the library from reconnecting by itself.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
@@ -84,7 +86,7 @@ impl LinkOptions {
         let connected = AtomicBool::new(false);
         let mut options = ConnectOptions::new()
             .name(&self.name)
-            .connection_timeout(CONNECTING)
+            .connection_timeout(REACHING)
             .request_timeout(Some(CONNECTING))
             .ignore_discovered_servers()
             .reconnect_delay_callback(move |_| match connected.swap(true, Ordering::Relaxed) {

@@ -25,6 +25,15 @@ pub struct PythonError {
 }
 
 impl PythonError {
+    /// An exception to raise in Python; `class` is one of Python's own or of `salt.exceptions`.
+    pub fn new(class: &str, text: impl Into<String>) -> PythonError {
+        PythonError {
+            class: class.to_owned(),
+            text: text.into(),
+            ..PythonError::default()
+        }
+    }
+
     fn from_map(map: &Map) -> PythonError {
         let text = |key: &str| map.str(key).unwrap_or_default().to_owned();
         PythonError {
@@ -71,6 +80,23 @@ pub trait Service {
     /// Whether somebody has asked that the code ends at once.
     fn is_stopped(&self) -> bool {
         false
+    }
+}
+
+/// Has no functions, and answers nothing.
+pub struct Nothing;
+
+impl Service for Nothing {
+    fn ask(&mut self, what: &str, _: &[Value]) -> Result<Value, PythonError> {
+        match what {
+            "has" => Ok(0.into()),
+            "names" => Ok(Vec::<String>::new().into()),
+            "doc" => Ok(Value::Nil),
+            _ => {
+                let text = format!("{what} is not available here");
+                Err(PythonError::new("RuntimeError", text))
+            }
+        }
     }
 }
 

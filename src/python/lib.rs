@@ -4,6 +4,7 @@
 //! request, and ends it when the last clone is dropped. Both sides speak frames ([`frame`]) of Python's `marshal` format
 //! ([`marshal`]) over a socket pair; calls go both ways and nest. Only this side decodes data it does not trust.
 
+pub mod events;
 pub mod files;
 pub mod frame;
 mod host;
@@ -13,5 +14,5 @@ mod process;
 mod sources;
 
 pub use files::PythonFile;
-pub use host::{HostError, PythonError, Service};
+pub use host::{HostError, Nothing, PythonError, Service};
 pub use job::{JobHost, Scene};

@@ -72,8 +72,8 @@ impl Process {
         }
         leave_family(&mut command)
             // Isolated from PYTHON* variables, the user's packages and the working directory; leaves no files of
-            // compiled code behind.
-            .args(["-IBu", "-c", sources::BOOTSTRAP])
+            // compiled code behind; installed packages are looked for when something needs them.
+            .args(["-IBSu", "-c", sources::BOOTSTRAP])
             .process_group(0)
             // The program moves both away at once: what a function reads as standard input is empty.
             .stdin(OwnedFd::from(theirs))

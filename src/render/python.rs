@@ -3,7 +3,7 @@
 
 use super::functions::FunctionLoader;
 use halite_python::files::{self, PythonFiles};
-use halite_python::{HostError, JobHost, PythonError, Scene, Service};
+use halite_python::{HostError, JobHost, Nothing, PythonError, Scene, Service};
 use halite_wire::{Map, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -159,18 +159,18 @@ impl MasterPython {
             .filter(|text| text.len() < 100 && *text != "use")
             .map(str::to_owned)
             .collect();
-        let scene = Scene {
-            python: files::interpreter(&self.opts)?,
-            has_salt: files::installed_salt(&self.opts).is_some(),
-            opts: about.opts.clone(),
-            grains: about.grains.clone(),
-            pillar: about.pillar.clone(),
-            files: self.files().files.clone(),
-            deadline: Some(about.deadline),
-            session: about.session,
-        };
         let mut service = Functions(about.functions.clone());
-        let done = self.host.request(&scene, name, args, &mut service);
+        let done = Scene::new(&self.opts).and_then(|scene| {
+            let scene = Scene {
+                opts: about.opts.clone(),
+                grains: about.grains.clone(),
+                pillar: about.pillar.clone(),
+                deadline: Some(about.deadline),
+                session: about.session,
+                ..scene
+            };
+            self.host.request(&scene, name, args, &mut service)
+        });
         let what = || {
             let whom = about.opts.str("minion_id").or(about.opts.str("id"));
             let words = args_text.join(" ");
@@ -199,41 +199,27 @@ impl MasterPython {
 /// The functions of templates, for Python.
 struct Functions(Option<Rc<dyn FunctionLoader>>);
 
-fn error(class: &str, text: impl Into<String>) -> PythonError {
-    PythonError {
-        class: class.to_owned(),
-        text: text.into(),
-        ..PythonError::default()
-    }
-}
-
 impl Service for Functions {
     fn ask(&mut self, what: &str, args: &[Value]) -> Result<Value, PythonError> {
         let text = |at: usize| args.get(at).and_then(Value::as_str).unwrap_or_default();
         let name = text(1);
         let loader = self.0.as_ref().filter(|_| text(0) == "modules");
         match (what, loader) {
-            ("has", None) => Ok(0.into()),
             ("has", Some(loader)) => Ok(i64::from(loader.contains(name)).into()),
-            ("names", _) => Ok(Vec::<String>::new().into()),
-            ("doc", _) => Ok(Value::Nil),
             ("call", Some(loader)) => {
                 let positional = args.get(2).and_then(Value::as_array).unwrap_or_default();
                 let keyword = args.get(3).and_then(Value::as_map).cloned();
                 let done = loader.invoke(name, positional, keyword.unwrap_or_default());
                 match done.unwrap_or_else(|| Err(("KeyError", name.to_owned()))) {
                     Ok(value) => Ok(Value::Array(vec![value, 0.into()])),
-                    Err((class, text)) => Err(error(class, text)),
+                    Err((class, text)) => Err(PythonError::new(class, text)),
                 }
             }
-            ("local", _) => Err(error(
+            ("local", _) => Err(PythonError::new(
                 "RuntimeError",
                 "salt.client.LocalClient works in runners and wheel functions only",
             )),
-            _ => Err(error(
-                "RuntimeError",
-                format!("{what} is not available here"),
-            )),
+            _ => Nothing.ask(what, args),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! `top_matches`).
 
 use super::source::MinionSls;
-use halite_modules::execution::{CallError, Context, invoke, python};
+use halite_modules::execution::{CallError, Context, invoke, matching, python};
 use halite_modules::files::FileClient;
 pub use halite_render::tops::Matches;
 use halite_render::tops::{add, kind, section};
@@ -229,6 +229,11 @@ fn order_of(entries: &[Value]) -> i64 {
 
 fn is_match(ctx: &Context, target: &Value, entries: &[Value]) -> Result<bool, CallError> {
     let kind = kind(entries).and_then(Value::as_str);
+    if let Some(matcher) = kind
+        && let Some(matched) = matching::by_python(ctx, matcher, false, target, Map::new())?
+    {
+        return Ok(matched);
+    }
     let fun = format!("match.{}", kind.unwrap_or("compound"));
     let matched = invoke(ctx, &fun, vec![target.clone()], Map::new());
     matched.map(|value| value.truthy()).map_err(|_| {

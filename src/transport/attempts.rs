@@ -16,6 +16,8 @@ pub enum Ended {
     Refused(String),
     /// It was established and then lost.
     Lost(String),
+    /// It was established, and another server is to be tried instead.
+    Left(String),
 }
 
 /// The attempts so far.
@@ -46,6 +48,12 @@ impl Attempts {
                 self.told.clear();
                 format!("the connection to {server} is lost: {why}")
             }
+            Ended::Left(why) => {
+                self.failures = 0;
+                self.turn += 1;
+                self.told.clear();
+                format!("the connection to {server} is left: {why}")
+            }
         };
         let new = words != self.told;
         self.told.clone_from(&words);
@@ -73,6 +81,21 @@ fn pause(failures: usize, servers: usize) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_is_left_is_not_the_next_one() {
+        let servers = ["a".to_owned(), "b".to_owned()];
+        let mut attempts = Attempts::default();
+        for (end, next) in [
+            (Ended::Lost("x".to_owned()), "a"),
+            (Ended::Left("x".to_owned()), "b"),
+            (Ended::Refused("x".to_owned()), "a"),
+            (Ended::Closed, "a"),
+        ] {
+            attempts.ended("a", end);
+            assert_eq!(attempts.server(&servers), next);
+        }
+    }
 
     #[test]
     fn pauses_grow_with_rounds_and_end_somewhere() {

@@ -464,3 +464,112 @@ fn a_reaction_in_python_sees_the_event_and_calls_a_runner_in_python() {
         std::fs::read_to_string(&noted).is_ok_and(|text| text.contains("hello shop/open"))
     });
 }
+
+/// Executors, matchers, `sdb` and outputters of users.
+#[test]
+fn what_stands_around_functions_may_be_python() {
+    let tree = Tree::new(
+        "vault: {driver: safe}\nmodule_executors: [counting, direct_call]\nshown: sdb://vault/shown",
+    );
+    tree.write(
+        "ext/executors/counting.py",
+        "def execute(opts, data, func, args, kwargs):\n    if data['fun'] == 'test.echo':\n        return [opts['id'], func(*args, **kwargs)]\n",
+    );
+    tree.write(
+        "ext/matchers/glob_match.py",
+        "def match(tgt, opts=None, minion_id=None):\n    return (minion_id or opts['id'])[::-1] == tgt\n",
+    );
+    tree.write(
+        "ext/matchers/even_match.py",
+        "def match(tgt):\n    return len(__opts__['id']) % 2 == int(tgt)\n",
+    );
+    tree.write(
+        "srv/top.sls",
+        "base:\n  '0':\n    - match: even\n    - one\n  '1':\n    - match: even\n    - two\n",
+    );
+    tree.write(
+        "ext/sdb/safe.py",
+        "__func_alias__ = {'set_': 'set'}\nPLACE = __file__ + '.%s'\n\
+         def get(key, profile=None):\n    try:\n        return open(PLACE % key).read()\n    except OSError:\n        return None\n\
+         def set_(key, value, profile=None):\n    open(PLACE % key, 'w').write(value)\n    return profile['driver']\n",
+    );
+    tree.write(
+        "ext/output/loud.py",
+        "def output(data, **kwargs):\n    return str(data['local'] / 2) if type(data['local']) is int else None\n",
+    );
+    assert_eq!(
+        tree.call(&["test.echo", "x"]),
+        serde_json::json!(["m1", "x"])
+    );
+    assert_eq!(
+        tree.call(&["test.arg", "x"])["args"],
+        serde_json::json!(["x"])
+    );
+    assert_eq!(
+        tree.call(&["--module-executors=direct_call", "test.echo", "x"]),
+        "x"
+    );
+    assert_eq!(tree.call(&["match.glob", "1m"]), true);
+    assert_eq!(tree.call(&["match.glob", "m*"]), false);
+    assert_eq!(
+        tree.call(&["state.show_top"]),
+        serde_json::json!({"base": ["one"]})
+    );
+    assert_eq!(
+        tree.call(&["sdb.get", "sdb://vault/key"]),
+        serde_json::Value::Null
+    );
+    assert_eq!(tree.call(&["sdb.set", "sdb://vault/key", "gold"]), "safe");
+    assert_eq!(tree.call(&["sdb.get", "sdb://vault/key"]), "gold");
+    let made = tree.call(&["sdb.get_or_set_hash", "sdb://vault/shown", "length=12"]);
+    assert_eq!(made.as_str().map(str::len), Some(12), "{made}");
+    assert_eq!(tree.call(&["config.get", "shown"]), made);
+    let shown = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_halite-call"));
+        let out = command
+            .arg("-c")
+            .arg(tree.dir())
+            .args(["--local", "--out=loud"])
+            .args(args)
+            .output();
+        let out = out.unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (text(&out.stdout), text(&out.stderr))
+    };
+    assert_eq!(
+        shown(&["--module-executors=direct_call", "test.echo", "3"]).0,
+        "1.5\n"
+    );
+    assert_eq!(shown(&["test.ping"]), (String::new(), String::new()));
+    tree.write(
+        "ext/output/loud.py",
+        "def output(data):\n    return data['nothing']\n",
+    );
+    let (out, err) = shown(&["test.ping"]);
+    assert!(
+        out.contains("True") && err.contains("nested is used"),
+        "{out}{err}"
+    );
+}
+
+/// What Python's `site` would have done is there when something needs it.
+#[test]
+fn installed_packages_are_found() {
+    let tree = Tree::new("");
+    tree.write(
+        "ext/modules/look.py",
+        "import sys\n\
+         def places():\n    return [any('-packages' in place for place in sys.path), 'site' in sys.modules]\n\
+         def versions():\n    import importlib.metadata\n    return len(list(importlib.metadata.distributions())) > 0 and places()[0]\n\
+         def missing():\n    try:\n        import no_such_package\n    except ImportError as error:\n        return [error.name, places()[0]]\n",
+    );
+    assert_eq!(
+        tree.call(&["look.missing"]),
+        serde_json::json!(["no_such_package", true])
+    );
+    assert_eq!(tree.call(&["look.versions"]), true);
+    assert_eq!(
+        tree.call(&["look.places"]),
+        serde_json::json!([false, false])
+    );
+}

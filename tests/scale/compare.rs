@@ -57,7 +57,7 @@ fn every_row_works_on_halite_and_sizes_are_measured() {
         "--only",
         "halite",
         "--parts",
-        "compare,sizing,states,transports",
+        "compare,sizing,states,transports,python",
     ]);
     // A row without a figure is a failure of the script.
     let found = rows(&figures, "halite");
@@ -66,6 +66,10 @@ fn every_row_works_on_halite_and_sizes_are_measured() {
     assert_eq!(
         figures["states"]["found"].as_object().map(|m| m.len()),
         Some(25)
+    );
+    assert_eq!(
+        figures["python"]["found"].as_object().map(|m| m.len()),
+        Some(22)
     );
     let transports = figures["transports"]["found"]
         .as_object()

@@ -1,6 +1,7 @@
 //! The corpus of `tests/data/python`: modules, states, grains, utilities and renderers of all the shapes that public trees
 //! have, with the outcomes that stock 3006 and 3008 gave (`stock.py`, which also records them anew).
 
+use halite::wire::Map;
 use halite_ipc::Subscriber;
 use std::path::Path;
 use std::process::Command;
@@ -234,6 +235,154 @@ fn returners_and_beacons_in_python_do_what_they_do_at_stocks() {
         told.iter()
             .map(|text| text.replace(id, "ID"))
             .collect::<Vec<_>>()
+    };
+    let expected = of("theirs", stock.program("salt-minion"));
+    let ours = of("ours", halite_program("halite-minion"));
+    assert_eq!(ours, expected, "{ours:#?}\n{expected:#?}");
+}
+
+/// The next event with this tag, without what is different each time.
+fn event(bus: &mut Subscriber, tag: &str) -> Map {
+    let end = std::time::Instant::now() + LONG;
+    while std::time::Instant::now() < end {
+        let next = bus.next(Some(Duration::from_millis(200)));
+        let Some(event) = next.expect("the bus is there") else {
+            continue;
+        };
+        if event.tag == tag {
+            let data = halite::wire::msgpack::decode(&event.payload);
+            let mut data = data.expect("data").into_map().expect("a map");
+            data.remove("_stamp");
+            return data;
+        }
+    }
+    panic!("no event {tag}");
+}
+
+/// Engines, returners for events and logins in Python: the same events, files and rights at a stock master and at ours.
+#[test]
+fn engines_event_returners_and_logins_in_python_do_what_they_do_at_stocks() {
+    let Some(stock) = Stock::find("3008") else {
+        return;
+    };
+    let data = testing::top().join("tests/data/python/master/srv");
+    let at = |start: fn(&str) -> Master| {
+        let dir = tempfile::tempdir().expect("a directory");
+        let book = dir.path().join("book").display().to_string();
+        let lines = format!(
+            "auto_accept: true\nengines_dirs: [{0}/_engines]\nauth_dirs: [{0}/_auth]\nreturner_dirs: [{0}/_returners]\n\
+             engines:\n  - listening: {{name: first, count: 2}}\n  - other: {{engine_module: listening, name: second}}\n  - absent\n\
+             event_return: [minutes]\nminutes.path: {book}\n\
+             external_auth: {{cellar: {{ann: [test.echo], 'keepers%': [test.ping]}}}}\n",
+            data.display()
+        );
+        let master = start(&lines);
+        let cli = match master.is_stock() {
+            true => master.stock_cli(&stock),
+            false => master.halite_cli(),
+        };
+        let mut bus = Subscriber::connect(master.bus()).expect("the bus is there");
+        let mut told = Vec::new();
+        let send = |tag: &str, n: &str| {
+            let data = format!("{{\"n\": \"{n}\"}}");
+            let sent = cli.runner(&["event.send", tag, &data]);
+            sent.ok().expect("it is sent");
+        };
+        // Engines may begin after the first question.
+        wait_until("both engines answer", || {
+            send("question/start", "0");
+            let mut answers = 0;
+            while let Ok(Some(event)) = bus.next(Some(Duration::from_secs(1))) {
+                answers += usize::from(event.tag == "answer/question/start");
+            }
+            answers == 2
+        });
+        send("question/a", "1");
+        for _ in 0..2 {
+            let answer = event(&mut bus, "answer/question/a");
+            told.push(format!("{answer:?}"));
+        }
+        // They are started again.
+        send("question/b", "stop");
+        let ready = event(&mut bus, "answer/ready");
+        told.push(format!("{ready:?}"));
+        for n in ["1", "2", "bad", "3"] {
+            send("house/door", n);
+            wait_until("it is in the book", || {
+                std::fs::read_to_string(&book).is_ok_and(|text| text.contains(n))
+            });
+        }
+        told.push(std::fs::read_to_string(&book).expect("it is there"));
+        let _minion = Minion::stock(&stock, &master, "m1", "");
+        wait_until("the minion answers", || {
+            cli.ask(&["m1", "test.ping"])
+                .is_ok_and(|said| said.get("m1") == Some(&true.into()))
+        });
+        for (user, password, words) in [
+            ("ann", "nna", "test.echo x"),
+            ("ann", "nna", "test.ping"),
+            ("ann", "ann", "test.echo x"),
+            ("kim", "mik", "test.ping"),
+            ("kim", "mik", "test.echo x"),
+            ("bob", "bob", "test.ping"),
+            ("broken", "secret", "test.ping"),
+        ] {
+            let login = [
+                format!("--username={user}"),
+                format!("--password={password}"),
+            ];
+            let login = login.iter().map(String::as_str);
+            let words: Vec<&str> = ["-a", "cellar"]
+                .into_iter()
+                .chain(login)
+                .chain(["m1"])
+                .chain(words.split(' '))
+                .collect();
+            let said = cli.ask(&words);
+            told.push(format!(
+                "{user}: {:?}",
+                said.ok().and_then(|said| said.get("m1").cloned())
+            ));
+        }
+        let log = master.log();
+        assert!(master.is_stock() || !log.contains("secret"), "{log}");
+        told.sort();
+        told
+    };
+    let expected = at(|lines| Master::stock(&Stock::find("3008").expect("it was there"), lines));
+    let ours = at(Master::halite);
+    assert_eq!(ours, expected, "{ours:#?}\n{expected:#?}");
+}
+
+/// An engine on a minion listens to its bus and tells the master.
+#[test]
+fn engines_of_minions_do_what_they_do_at_stocks() {
+    let Some(stock) = Stock::find("3008") else {
+        return;
+    };
+    let data = testing::top().join("tests/data/python/master/srv");
+    let master = Master::halite("auto_accept: true\n");
+    let cli = master.halite_cli();
+    let of = |id: &str, program| {
+        let mut bus = Subscriber::connect(master.bus()).expect("the bus is there");
+        let lines = format!(
+            "engines_dirs: [{}/_engines]\nengines: [listening: {{name: first}}]\n",
+            data.display()
+        );
+        let _minion = Minion::start(program, &master, id, &lines);
+        // Engines may begin after the first question.
+        let ask = |tag: &str| {
+            let said = cli.ask(&[id, "event.fire", "{n: 7}", tag]);
+            said.is_ok_and(|said| said[id] == true)
+        };
+        wait_until("the engine answers", || {
+            ask("question/start")
+                && std::iter::from_fn(|| bus.next(Some(Duration::from_secs(1))).ok().flatten())
+                    .any(|event| event.tag == "answer/question/start")
+        });
+        assert!(ask("question/a"));
+        let answer = event(&mut bus, "answer/question/a");
+        format!("{:?}", answer.get("data")).replace(id, "ID")
     };
     let expected = of("theirs", stock.program("salt-minion"));
     let ours = of("ours", halite_program("halite-minion"));

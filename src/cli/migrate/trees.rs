@@ -309,10 +309,18 @@ fn own_modules(root: &Path, prefix: &str, report: &mut Report) {
                 Verdict::Different,
                 "stock minions take them as before; halite-minion runs those of docs/python.md",
             )
+        } else if halite_python::files::KINDS
+            .iter()
+            .any(|(known, ..)| *known == kind)
+        {
+            (
+                Verdict::Different,
+                "halite's master runs those of docs/python.md",
+            )
         } else {
             (
                 Verdict::NeedsAction,
-                "the master would run them, and halite's master runs no Python",
+                "halite's master has no modules of this kind",
             )
         };
         let note = format!("{}: {note}", names.join(", "));

@@ -5,6 +5,7 @@
 //! display_output`).
 
 mod colors;
+mod custom;
 mod highstate;
 mod json;
 mod nested;
@@ -20,6 +21,7 @@ mod textwrap;
 mod tests;
 
 pub use colors::want_color;
+pub use custom::CustomOutputters;
 pub use python::{python_repr, python_str};
 
 use colors::Palette;

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Runs one command line.
 pub(super) fn run(options: SaltOptions, config: MasterConfig) -> i32 {
-    let screen = match options.output.open(&output_config(&config)) {
+    let screen = match options.output.open(output_config(&config)) {
         Ok(mut screen) => {
             screen.style.state_output_diff |= options.output_diff;
             screen

@@ -1,11 +1,9 @@
 //! Runs runner functions of users' Python files, which may call other runners and wheel functions.
 
 use super::{Args, Function, RunContext, RunError, RunnerOutput, native, process};
-use crate::python::{
-    Described, Master, Nothing, Python, arguments_at, call_at, python_error, raised,
-};
+use crate::python::{Described, Master, Python, arguments_at, call_at, python_error};
 use crate::wheel;
-use halite_python::{PythonError, Service};
+use halite_python::{Nothing, PythonError, Service};
 use halite_wire::Value;
 use std::cell::Cell;
 
@@ -39,7 +37,8 @@ fn run(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> 
     let run = halite_wire::map! {
         "tag" => format!("salt/run/{jid}"), "jid" => jid, "user" => context.run.user.as_str(),
     };
-    let done = python.call("runners", &function, args, run, &mut Runners(context));
+    let mut runners = Runners::new(context);
+    let done = python.call("runners", &function, args, run, &mut runners);
     let (mut value, retcode) = done?;
     if retcode != 0 {
         context.run.retcode = retcode;
@@ -57,8 +56,16 @@ fn run(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> 
     Ok(value.into())
 }
 
-/// What a runner may ask for.
-struct Runners<'a, 'c>(&'a mut RunContext<'c>);
+/// What a runner, or an engine, may ask for.
+pub struct Runners<'a, 'c>(&'a mut RunContext<'c>, Master);
+
+impl<'a, 'c> Runners<'a, 'c> {
+    /// Within a run.
+    pub fn new(context: &'a mut RunContext<'c>) -> Runners<'a, 'c> {
+        let master = Master::new(&context.config, &context.stop);
+        Runners(context, master)
+    }
+}
 
 impl Service for Runners<'_, '_> {
     fn ask(&mut self, what: &str, args: &[Value]) -> Result<Value, PythonError> {
@@ -88,13 +95,10 @@ impl Service for Runners<'_, '_> {
             "runner_async" => {
                 let call = call_at(args);
                 let started = process::start(&call);
-                started.map_err(|e| raised("OSError", e.to_string()))?;
+                started.map_err(|e| PythonError::new("OSError", e.to_string()))?;
                 Ok(call.jid.as_str().into())
             }
-            _ => {
-                let (config, stop) = (self.0.config.clone(), self.0.stop.clone());
-                Master { config, stop }.ask(what, args)
-            }
+            _ => self.1.ask(what, args),
         }
     }
 
@@ -106,9 +110,9 @@ impl Service for Runners<'_, '_> {
 impl Runners<'_, '_> {
     /// One of our own; those in Python call each other without us.
     fn runner(&mut self, name: &str, args: &Args) -> Result<Value, PythonError> {
-        let function = native(name).ok_or_else(|| raised("KeyError", name))?;
+        let function = native(name).ok_or_else(|| PythonError::new("KeyError", name))?;
         let checked = args.check(name, function.args);
-        checked.map_err(|e| raised(e.class(), e.to_string()))?;
+        checked.map_err(|e| PythonError::new(e.class(), e.to_string()))?;
         let done = (function.run)(self.0, args);
         done.map(|done| done.value).map_err(|e| python_error(&e))
     }

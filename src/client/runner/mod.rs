@@ -11,7 +11,7 @@ mod doc;
 mod event;
 mod fileserver;
 mod fleet;
-mod in_python;
+pub mod in_python;
 mod jobs;
 mod launch;
 mod manage;
@@ -26,6 +26,7 @@ mod queue;
 pub mod reactor;
 mod salt;
 mod saltutil;
+mod sdb;
 mod survey;
 mod test;
 
@@ -177,6 +178,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         reactor::FUNCTIONS,
         salt::FUNCTIONS,
         saltutil::FUNCTIONS,
+        sdb::FUNCTIONS,
         survey::FUNCTIONS,
         test::FUNCTIONS,
     ]

@@ -90,10 +90,7 @@ pub fn run(config: &MasterConfig, name: &str, args: &Args) -> Result<Value, RunE
     let limit = config.request_timeout.saturating_sub(RESERVE).max(1);
     let python = Python::new(config).within(Duration::from_secs(limit));
     if python.find("wheel", name, ours.is_some())?.is_some() {
-        let master = Master {
-            config: config.clone(),
-            stop: StopFlag::default(),
-        };
+        let master = Master::new(config, &StopFlag::default());
         let done = python.call("wheel", name, args, Map::new(), &mut Wheel(master))?;
         return Ok(done.0);
     }

@@ -10,7 +10,10 @@ use async_nats::{Client, jetstream};
 use halite_nats::error_text;
 use std::future::{Future, pending};
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
+/// How long the next entry of what is there already may take.
+const ALL_COMES: Duration = Duration::from_secs(20);
 /// Pause before it is opened again.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -25,6 +28,8 @@ pub(super) struct Bucket {
     newest: u64,
     /// Whether all that was there has been read.
     is_current: bool,
+    /// When the next of it must be there.
+    by: Instant,
     /// Whether that was said.
     is_told: bool,
 }
@@ -35,13 +40,26 @@ impl Bucket {
         self.is_current && !std::mem::replace(&mut self.is_told, true)
     }
 
+    /// Whether the server does not give what it should have.
+    pub(super) fn lags(&self) -> bool {
+        !self.is_current && Instant::now() >= self.by
+    }
+
     /// Writes an entry.
     pub(super) fn put(&self, write: Entry) -> impl Future<Output = Done> + use<> {
         put(self.store.clone(), write)
     }
 
     async fn next(&mut self) -> Result<Entry, String> {
-        let (message, revision) = self.reader.next().await?;
+        let next = self.reader.next();
+        let (message, revision) = match self.is_current {
+            true => next.await?,
+            // The reader may be at a server whose copy lags and that says nothing wrong.
+            false => timeout_at(self.by, next)
+                .await
+                .map_err(|_| "not all that is in the bucket comes".to_owned())??,
+        };
+        self.by = Instant::now() + ALL_COMES;
         self.is_current |= revision >= self.newest;
         let name = message.subject.strip_prefix(self.prefix.as_str());
         Ok(Entry {
@@ -108,6 +126,7 @@ impl Session {
             prefix,
             store,
             newest,
+            by: Instant::now() + ALL_COMES,
             is_current: is_empty,
             is_told: false,
         })

@@ -278,6 +278,14 @@ struct Session {
     closing: Arc<Closing>,
 }
 
+/// What has become of a connection.
+#[derive(Default)]
+struct Course {
+    was_up: bool,
+    /// Another server is to be tried.
+    moves: bool,
+}
+
 impl Session {
     fn run(&self, mut waiting: mpsc::Receiver<Order>) {
         let servers = &self.options.servers;
@@ -296,7 +304,7 @@ impl Session {
             }
             // Writes that wait are outdated at the next connection.
             while waiting.try_recv().is_ok() {}
-            let lost = matches!(end, Ended::Lost(_));
+            let lost = matches!(end, Ended::Lost(_) | Ended::Left(_));
             let words = attempts.ended(&shown(&server), end);
             if (lost || words.is_some())
                 && self
@@ -333,7 +341,7 @@ impl Session {
             },
             () = self.closing.changed.notified() => return Ended::Closed,
         };
-        let mut was_up = false;
+        let mut course = Course::default();
         let end = tokio::select! {
             biased;
             () = self.closing.changed.notified() => {
@@ -341,14 +349,15 @@ impl Session {
                 return Ended::Closed;
             }
             () = gone.notified() => "the server closed it".to_owned(),
-            end = self.serve(&client, server, waiting, &mut was_up) => match end {
+            end = self.serve(&client, server, waiting, &mut course) => match end {
                 Ok(()) => return Ended::Closed,
                 Err(e) => e,
             },
         };
-        match was_up {
-            true => Ended::Lost(end),
-            false => Ended::Refused(end),
+        match course {
+            Course { moves: true, .. } => Ended::Left(end),
+            Course { was_up: true, .. } => Ended::Lost(end),
+            Course { .. } => Ended::Refused(end),
         }
     }
 
@@ -397,13 +406,13 @@ impl Session {
         client: &Client,
         server: &str,
         waiting: &mut mpsc::Receiver<Order>,
-        was_up: &mut bool,
+        course: &mut Course,
     ) -> Result<(), String> {
         let mut opened = self.open(client).await?;
         if self.tell(LinkEvent::Up(shown(server))).is_err() {
             return Ok(());
         }
-        *was_up = true;
+        course.was_up = true;
         if opened.ends_the_past() && self.tell(LinkEvent::AllTold).is_err() {
             return Ok(());
         }
@@ -421,6 +430,10 @@ impl Session {
                 entry = bucket::next(&mut bucket) => {
                     let event = match entry {
                         Ok(entry) => LinkEvent::Entry(entry),
+                        Err(why) if bucket.as_ref().is_some_and(Bucket::lags) => {
+                            course.moves = true;
+                            return Err(why);
+                        }
                         Err(why) => {
                             bucket = None;
                             reopening.push(self.reopen(client));
@@ -494,7 +507,10 @@ impl Session {
                 order = waiting.recv(), if writing.len() < AT_ONCE => {
                     let event = match order {
                         None => return Ok(()),
-                        Some(Order::Reconnect) => return Err("it is made anew".to_owned()),
+                        Some(Order::Reconnect) => {
+                            course.moves = true;
+                            return Err("another server is tried".to_owned());
+                        }
                         Some(Order::Put(write)) => match &bucket {
                             Some(bucket) => {
                                 writing.spawn(bucket.put(write));

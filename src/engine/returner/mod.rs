@@ -13,6 +13,7 @@
 
 mod events;
 mod jobs;
+pub(super) mod python_events;
 mod sink;
 mod stock_files;
 
@@ -52,6 +53,11 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     }
     for returner in config.event_returners() {
         let sink = Sink::new(config, returner);
+        let (queue, thread) = events::start(config, sink, stop);
+        writers.events.push(queue);
+        threads.push(thread);
+    }
+    for sink in python_events::sinks(config) {
         let (queue, thread) = events::start(config, sink, stop);
         writers.events.push(queue);
         threads.push(thread);

@@ -6,6 +6,7 @@
 //! handled in `handlers`.
 
 mod beacons;
+mod engines;
 mod handlers;
 
 use super::background::{LoopEvent, Shared};
@@ -354,6 +355,7 @@ impl Minion {
         self.timetable.start();
         self.beacon_runner.beacons.start(Instant::now(), false);
         self.startup_states();
+        self.start_engines();
         self.service.status("ready");
         log::info!("minion {} is ready", self.config.id);
     }

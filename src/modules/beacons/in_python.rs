@@ -59,6 +59,6 @@ fn call(
     if settings.module.is_some() {
         config.push(halite_wire::map! {"_beacon_name" => name}.into());
     }
-    let done = python_modules::use_function(ctx, KIND, function, vec![config.into()]);
+    let done = python_modules::use_function(ctx, KIND, function, vec![config.into()], Map::new());
     done.map_err(|e| e.message().to_owned())
 }

@@ -2,7 +2,7 @@
 
 use super::declare::{Function, Lit, Module, Result, opt, req};
 use super::nested::{DELIMITER, traverse, update};
-use super::{Call, python};
+use super::{Call, python, sdb};
 use halite_target::fnmatch;
 use halite_wire::map;
 use halite_wire::{Map, Value};
@@ -83,7 +83,7 @@ fn get(call: &mut Call<'_>) -> Result {
             }
         }
         let found = traverse(&all, call.arg("key"), &delimiter);
-        return Ok(found.unwrap_or(call.arg("default")).clone());
+        return sdb::value_of(ctx, found.unwrap_or(call.arg("default")), false);
     }
     let places = [
         ("omit_opts", &*ctx.opts),
@@ -96,7 +96,7 @@ fn get(call: &mut Call<'_>) -> Result {
         .iter()
         .filter(|(omit, _)| !call.flag(omit))
         .find_map(|(_, data)| traverse(data, call.arg("key"), &delimiter));
-    Ok(found.unwrap_or(call.arg("default")).clone())
+    sdb::value_of(ctx, found.unwrap_or(call.arg("default")), false)
 }
 
 fn backup_mode(call: &mut Call<'_>) -> Result {

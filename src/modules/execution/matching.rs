@@ -1,7 +1,7 @@
 //! `match`: whether a target matches this minion.
 
 use super::declare::{Function, Module, Result, args};
-use super::{Call, CallError, Context, python};
+use super::{Call, CallError, Context, python, python_modules};
 use halite_render::filter_by;
 use halite_render::merge::MergeError;
 use halite_target::{IpTest, Subject, Target};
@@ -79,6 +79,27 @@ fn match_with_delimiter(call: &mut Call<'_>, kind: &str) -> Result {
     match_by(call, kind, call.arg("tgt"), Some(call.arg("delimiter")))
 }
 
+/// Whether a target matches this minion, as a matcher in a Python file of users (`_matchers`, `NAME_match.py`) tells; `None` if
+/// there is none of that name.
+///
+/// # Errors
+/// What the matcher raises.
+pub fn by_python(
+    ctx: &Context,
+    kind: &str,
+    is_ours: bool,
+    tgt: &Value,
+    more: Map,
+) -> Result<Option<bool>> {
+    let function = format!("{}_match.match", kind.trim_end_matches('_'));
+    if !python_modules::has(ctx, "matchers", &function, is_ours) {
+        return Ok(None);
+    }
+    let args = vec![tgt.clone()];
+    let matched = python_modules::use_function(ctx, "matchers", &function, args, more)?;
+    Ok(Some(matched.truthy()))
+}
+
 /// Matches by a function's name inside stock's module. Some take a second argument: an id, or a delimiter for grains
 /// and pillar.
 ///
@@ -103,6 +124,13 @@ fn match_by(call: &Call<'_>, name: &str, tgt: &Value, second: Option<&Value>) ->
         },
         other => return Err(CallError::raised("KeyError", python::repr(&other.into()))),
     };
+    let more = [("minion_id", &id), ("delimiter", &delimiter)];
+    let more = more
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, Value::from(value.as_deref()?))));
+    if let Some(matched) = by_python(call.ctx, kind, true, tgt, more.collect())? {
+        return Ok(matched.into());
+    }
     let about = MinionData {
         id: id.as_deref().unwrap_or(&call.ctx.id),
         ctx: call.ctx,

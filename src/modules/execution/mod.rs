@@ -27,8 +27,10 @@ pub mod declare;
 mod defaults;
 mod disk;
 pub mod docker;
+pub mod engines;
 mod environ;
 mod event;
+pub mod executors;
 mod extfs;
 pub mod file;
 mod firewalld;
@@ -49,7 +51,7 @@ mod kmod;
 mod locale;
 mod log;
 mod lvm;
-mod matching;
+pub mod matching;
 mod mine;
 mod minion;
 mod mount;
@@ -78,6 +80,7 @@ mod rh_ip;
 mod saltutil;
 mod schedule;
 mod scheduled;
+pub mod sdb;
 mod selinux;
 mod service;
 mod shadow;
@@ -180,6 +183,7 @@ const MODULES: &[Module] = &[
     random::MODULE,
     ret::MODULE,
     saltutil::MODULE,
+    sdb::MODULE,
     selinux::MODULE,
     service::MODULE,
     shadow::MODULE,

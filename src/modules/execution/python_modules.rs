@@ -2,9 +2,11 @@
 
 use super::declare::{Arg, Function, Lit, Origin, Result};
 use super::{Call, CallError, Context, with_call};
+use crate::bus;
+use halite_python::events::Listeners;
 use halite_python::files as python_files;
 use halite_python::files::{Known, PythonFiles};
-use halite_python::{HostError, PythonError, Scene, Service};
+use halite_python::{HostError, Nothing, PythonError, Scene, Service};
 use halite_wire::{Map, Value};
 use std::sync::{Mutex, PoisonError};
 
@@ -137,16 +139,15 @@ fn request(
 ) -> Result<Value, HostError> {
     let ctx = call.ctx;
     let scene = Scene {
-        python: python_files::interpreter(&ctx.opts).map_err(HostError::Broken)?,
-        has_salt: python_files::installed_salt(&ctx.opts).is_some(),
-        opts: ctx.opts.clone(),
         grains: ctx.grains.clone(),
         pillar: ctx.pillar.clone(),
-        files: python_files::files(&ctx.opts).files.clone(),
-        deadline: None,
-        session: 0,
+        ..Scene::new(&ctx.opts)?
     };
-    let mut functions = Functions { call, more };
+    let mut functions = Functions {
+        call,
+        more,
+        listeners: Listeners::on(bus::events(&ctx.opts)),
+    };
     ctx.python.request(&scene, name, args, &mut functions)
 }
 
@@ -177,17 +178,23 @@ pub fn has(ctx: &Context, kind: &str, function: &str, is_ours: bool) -> bool {
     }
 }
 
-/// Calls such a function.
+/// Calls such a function; of `optional`, it gets the keywords that it takes.
 ///
 /// # Errors
 /// What it raises.
-pub fn use_function(ctx: &Context, kind: &str, function: &str, args: Vec<Value>) -> Result<Value> {
+pub fn use_function(
+    ctx: &Context,
+    kind: &str,
+    function: &str,
+    args: Vec<Value>,
+    optional: Map,
+) -> Result<Value> {
     let args = vec![
         kind.into(),
         function.into(),
         args.into(),
         Map::new().into(),
-        Map::new().into(),
+        optional.into(),
     ];
     ask(ctx, "use", args, &mut Nothing).inspect_err(|e| {
         if let CallError::Traced(class, text, trace) = e {
@@ -285,41 +292,22 @@ fn raised(error: HostError) -> CallError {
 
 /// The exception in Python for an error of ours.
 pub fn python_error(error: &CallError) -> PythonError {
-    PythonError {
-        class: error.class().to_owned(),
-        text: error.message().to_owned(),
-        ..PythonError::default()
-    }
-}
-
-fn unknown(what: &str) -> PythonError {
-    PythonError {
-        class: "RuntimeError".to_owned(),
-        text: format!("{what} is not available here"),
-        ..PythonError::default()
-    }
-}
-
-/// Answers nothing further.
-pub struct Nothing;
-
-impl Service for Nothing {
-    fn ask(&mut self, what: &str, _: &[Value]) -> Result<Value, PythonError> {
-        Err(unknown(what))
-    }
+    PythonError::new(error.class(), error.message())
 }
 
 /// What a function may ask while it runs: our own functions, then what its caller offers.
 struct Functions<'a, 'c> {
     call: &'a mut Call<'c>,
     more: &'a mut dyn Service,
+    listeners: Listeners,
 }
 
 impl Service for Functions<'_, '_> {
     fn ask(&mut self, what: &str, args: &[Value]) -> Result<Value, PythonError> {
         let text = |at: usize| args.get(at).and_then(Value::as_str).unwrap_or_default();
         if text(0) != "modules" {
-            return self.more.ask(what, args);
+            let event = self.listeners.ask(what, args);
+            return event.unwrap_or_else(|| self.more.ask(what, args));
         }
         if what != "call" {
             return about(self.call.ctx, what, text(1));
@@ -335,6 +323,10 @@ impl Service for Functions<'_, '_> {
             Ok(value) => Ok(Value::Array(vec![value, retcode])),
             Err(e) => Err(python_error(&e)),
         }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.more.is_stopped()
     }
 }
 
@@ -357,6 +349,6 @@ fn about(ctx: &Context, what: &str, name: &str) -> Result<Value, PythonError> {
             let names = super::native_functions(ctx).into_iter();
             Ok(names.map(|(name, _)| name).collect::<Vec<_>>().into())
         }
-        _ => Err(unknown(what)),
+        _ => Nothing.ask(what, &[]),
     }
 }

@@ -30,7 +30,8 @@ pub fn run(ctx: &Context, wanted: &ReturnerSelection, ret: Map) {
     };
     for name in in_python {
         let args = vec![ret.clone().into()];
-        let done = python_modules::use_function(&ctx, KIND, &format!("{name}.returner"), args);
+        let function = format!("{name}.returner");
+        let done = python_modules::use_function(&ctx, KIND, &function, args, Map::new());
         if let Err(e) = done {
             let jid = ret.str("jid").unwrap_or_default();
             log::error!("The return failed for job {jid}: {name}: {}", e.message());

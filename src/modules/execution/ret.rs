@@ -5,6 +5,7 @@ use super::{Call, CallError, python_modules};
 use crate::returners::{ReturnerSelection, find, open};
 use halite_config::Returner;
 use halite_returners::Question;
+use halite_wire::Map;
 
 pub(super) const MODULE: Module = Module {
     name: "ret",
@@ -63,7 +64,7 @@ fn query_returner(call: &Call<'_>, function: &str, question: Question<'_>) -> Re
             Question::Jid(what) | Question::Fun(what) => vec![what.into()],
             Question::Jids | Question::Minions => Vec::new(),
         };
-        return python_modules::use_function(call.ctx, "returners", &full, args);
+        return python_modules::use_function(call.ctx, "returners", &full, args, Map::new());
     }
     let Some(returner) = found else {
         return Err(CallError::raised(

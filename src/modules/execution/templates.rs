@@ -37,7 +37,7 @@ impl FunctionCaller for Functions {
     }
 
     fn python(&self, request: &str, args: Vec<Value>) -> declare::Result {
-        super::python_modules::ask(&self.0, request, args, &mut super::python_modules::Nothing)
+        super::python_modules::ask(&self.0, request, args, &mut halite_python::Nothing)
     }
 
     fn host_filters(&self) -> halite_jinja::HostFilters {

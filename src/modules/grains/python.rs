@@ -1,7 +1,7 @@
 //! Custom grains of Python files (`_grains/*.py`), from a host process that ends with the collection.
 
 use halite_python::files as python_files;
-use halite_python::{JobHost, PythonError, Scene, Service};
+use halite_python::{JobHost, Nothing, Scene};
 use halite_wire::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,17 +16,13 @@ pub fn collect(opts: Map, core: &Map) -> Map {
     if !files.has_kind("grains") {
         return Map::new();
     }
-    let collected = python_files::interpreter(&opts).and_then(|python| {
+    let collected = Scene::new(&opts).and_then(|scene| {
         let scene = Scene {
-            python,
-            opts,
             grains: Arc::new(core.clone()),
-            files: files.files.clone(),
-            ..Scene::default()
+            ..scene
         };
-        let answer =
-            JobHost::with_limit(LIMIT).request(&scene, "grains", Vec::new(), &mut NoMinion);
-        answer.map_err(|e| e.to_string())
+        // Functions of the minion need grains: there are none for them.
+        JobHost::with_limit(LIMIT).request(&scene, "grains", Vec::new(), &mut Nothing)
     });
     match collected {
         Ok(Value::Map(grains)) => grains,
@@ -34,23 +30,6 @@ pub fn collect(opts: Map, core: &Map) -> Map {
         Err(why) => {
             log::error!("the grains of Python files are ignored: {why}");
             Map::new()
-        }
-    }
-}
-
-/// Functions of the minion need grains, and cannot be called for them.
-struct NoMinion;
-
-impl Service for NoMinion {
-    fn ask(&mut self, what: &str, _: &[Value]) -> Result<Value, PythonError> {
-        match what {
-            "has" => Ok(false.into()),
-            "names" => Ok(Vec::<String>::new().into()),
-            _ => Err(PythonError {
-                class: "RuntimeError".to_owned(),
-                text: "grains cannot call functions of the minion".to_owned(),
-                ..PythonError::default()
-            }),
         }
     }
 }

@@ -1,4 +1,5 @@
-# Started as `python3 -IBu -c`: takes the connection from standard input, reads our own program from it and runs that.
+# Started as `python3 -IBSu -c`: takes the connection from standard input, reads our own program from it and runs that.
+import builtins
 import fcntl
 import marshal
 import os
@@ -20,6 +21,9 @@ with os.fdopen(os.dup(fd), "rb") as stream:
 space = {"SOURCES": sources}
 exec(compile(sources["halite.finder"], "<halite.finder>", "exec"), space)
 sys.meta_path.insert(0, space["Finder"](sources))
+# `site` takes longer than all the rest of a start: what it does is left until something needs it.
+builtins.exit = builtins.quit = sys.exit
+space["LateSite"]("salt" not in sources)
 from halite.main import main
 
 main(fd, life, "salt" not in sources)

@@ -1,7 +1,7 @@
 //! The host of a job: started when it is first needed, told what has changed, gone with the job.
 
-use crate::files::{KINDS, PythonFile};
-use crate::host::{Host, HostError, PythonError, Service};
+use crate::files::{self, KINDS, PythonFile};
+use crate::host::{Host, HostError, Nothing, PythonError, Service};
 use crate::process::Process;
 use crate::sources;
 use halite_wire::{Map, Value};
@@ -29,6 +29,22 @@ pub struct Scene {
     pub deadline: Option<Instant>,
     /// With another number than before, modules are loaded anew and `__context__` is empty: nothing stays of what was done for others.
     pub session: u64,
+}
+
+impl Scene {
+    /// For these options: their interpreter and the files that there are now; no grains, no pillar.
+    ///
+    /// # Errors
+    /// There is no interpreter.
+    pub fn new(opts: &Arc<Map>) -> Result<Scene, HostError> {
+        Ok(Scene {
+            python: files::interpreter(opts).map_err(HostError::Broken)?,
+            has_salt: files::installed_salt(opts).is_some(),
+            opts: opts.clone(),
+            files: files::files(opts).files.clone(),
+            ..Scene::default()
+        })
+    }
 }
 
 /// Requests within one another: each needs the stack of what native code does in between.
@@ -125,11 +141,8 @@ impl JobHost {
         // Before what has changed is looked at: other threads may talk to it meanwhile.
         let turn = host.turn();
         if turn.depth > MAX_NESTED {
-            return Err(HostError::Raised(PythonError {
-                class: "RecursionError".to_owned(),
-                text: "maximum recursion depth exceeded".to_owned(),
-                ..PythonError::default()
-            }));
+            let text = "maximum recursion depth exceeded";
+            return Err(HostError::Raised(PythonError::new("RecursionError", text)));
         }
         let before = if turn.depth > 1 {
             self.lock().told.clone()
@@ -184,7 +197,7 @@ impl JobHost {
         drop(state);
         if let Some(idle) = self.idle {
             let seconds = vec![idle.as_secs().into()];
-            let mut nothing = Common(&mut Nobody);
+            let mut nothing = Common(&mut Nothing);
             host.request("idle", Map::new(), seconds, scene.deadline, &mut nothing)?;
         }
         Ok(host)
@@ -231,19 +244,6 @@ fn by_kind(files: &[PythonFile]) -> Map {
     all
 }
 
-/// Answers nothing.
-struct Nobody;
-
-impl Service for Nobody {
-    fn ask(&mut self, what: &str, _: &[Value]) -> Result<Value, PythonError> {
-        Err(PythonError {
-            class: "RuntimeError".to_owned(),
-            text: format!("{what} is not available here"),
-            ..PythonError::default()
-        })
-    }
-}
-
 /// Questions that need no minion.
 struct Common<'a>(&'a mut dyn Service);
 
@@ -254,11 +254,8 @@ impl Service for Common<'_> {
             "log_level" => Ok(log_level().into()),
             "yaml_load" => {
                 let text = args.first().and_then(Value::as_str).unwrap_or_default();
-                halite_wire::yaml::parse(text).map_err(|e| PythonError {
-                    class: "ValueError".to_owned(),
-                    text: e.to_string(),
-                    ..PythonError::default()
-                })
+                halite_wire::yaml::parse(text)
+                    .map_err(|e| PythonError::new("ValueError", e.to_string()))
             }
             "yaml_dump" => {
                 let value = args.first().unwrap_or(&Value::Nil);

@@ -3,12 +3,10 @@
 use super::{MinionStates, exception, full_name};
 use crate::declare::{StateOutcome, is_engine_key};
 use crate::modules;
-use halite_modules::execution::python_modules::{
-    Nothing, ask, may_be_elsewhere, python_error, standing,
-};
+use halite_modules::execution::python_modules::{ask, may_be_elsewhere, python_error, standing};
 use halite_modules::execution::{CallError, Context, python};
 use halite_python::files::{self as python_files, Known};
-use halite_python::{PythonError, Service};
+use halite_python::{Nothing, PythonError, Service};
 use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};

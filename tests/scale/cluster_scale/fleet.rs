@@ -16,8 +16,8 @@ use testing::scale::patiently;
 use testing::three::{Ear, ThreeByThree};
 use testing::{Master, Minion, NatsServer, Stock};
 
-/// Without a new return for that long, a job gets no more: longer than servers need to elect a leader.
-const QUIET: Duration = Duration::from_secs(15);
+/// Without a new return for that long, a job gets no more: longer than servers need to elect leaders one after the other.
+const QUIET: Duration = Duration::from_secs(40);
 const ALL: [usize; 3] = [0, 1, 2];
 
 /// What is killed.

@@ -92,6 +92,10 @@ impl Network {
             network.switch.ip(&format!("link set {port} up"))?;
             host.ip(&format!("addr add {}/24 dev {card}", address(n)))?;
             host.ip(&format!("link set {card} up"))?;
+            // Connections to a host that is cut off end after some 13 seconds, as docs/cluster.md advises; else servers refuse each
+            // other for up to a minute after it is back.
+            let retries = || std::fs::write("/proc/sys/net/ipv4/tcp_retries2", "5");
+            host.within(retries)?;
             network.hosts.push(host);
             network.heal(n);
         }

@@ -5,6 +5,7 @@ pub mod crypt;
 pub mod file;
 pub mod ldap;
 pub mod oidc;
+mod python;
 
 use super::names;
 use file::FileUsers;
@@ -28,8 +29,9 @@ pub fn fault(name: &str, system: &Map, config: &MasterConfig) -> Option<String> 
         "file" => FileUsers::parse(system).err(),
         "oidc" => OidcSettings::parse(system).err(),
         "ldap" => ldap::fault(&ldap::settings(config)).map(str::to_owned),
+        other if python::is_possible(config, other) => None,
         other => Some(format!(
-            "the system {other:?} is not supported; use one of {}",
+            "the system {other:?} is not supported; use one of {}, or a Python file in auth_dirs",
             SYSTEMS.join(", ")
         )),
     }
@@ -109,7 +111,7 @@ pub fn authenticate(
         }
         "ldap" => ldap::settings(config),
         "oidc" => oidc::settings_for_child(system),
-        other => return Err(format!("the system {other:?} is not supported")),
+        other => return python::authenticate(config, other, user, password),
     };
     child::ask(&halite_wire::map! {
         "system" => name, "user" => user, "password" => password,

@@ -106,7 +106,7 @@ impl Templates for MinionCaller<'_> {
         args: &str,
     ) -> Result<Value, RenderError> {
         let args = python_args(source, renderer, input, args);
-        python_modules::ask(self.ctx, "render", args, &mut python_modules::Nothing)
+        python_modules::ask(self.ctx, "render", args, &mut halite_python::Nothing)
             .map_err(|e| RenderError::new(e.message()))
     }
 }

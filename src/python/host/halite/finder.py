@@ -1,5 +1,6 @@
 """Imports our own modules: they come over the connection and are no files."""
 import importlib.machinery
+import os
 import sys
 
 REMEDY = "set legacy_salt to an installed Salt, whose modules then run this function"
@@ -32,6 +33,48 @@ class Finder:
 
     def get_source(self, name):
         return self.sources.get(name)
+
+
+class LateSite:
+    """Python's `site`, which finds installed packages: run when an import finds nothing without it."""
+
+    # These look through all that is installed.
+    EARLY = ("importlib.metadata", "pkgutil", "pkg_resources", "runpy", "sysconfig")
+
+    def __init__(self, at_once):
+        places = (os.path.dirname(sys.executable), os.path.dirname(os.path.dirname(sys.executable)))
+        # In a virtual environment it sets `sys.prefix` as well.
+        if at_once or any(os.path.exists(os.path.join(place, "pyvenv.cfg")) for place in places):
+            self.run()
+        else:
+            sys.meta_path.append(self)
+            sys.meta_path.insert(0, Before(self))
+
+    def run(self):
+        import site
+
+        site.main()
+
+    def find_spec(self, name, path=None, target=None):
+        if path is not None and not name.startswith("importlib."):
+            return None
+        sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self and not isinstance(finder, Before)]
+        self.run()
+        for finder in list(sys.meta_path):
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                return spec
+        return None
+
+
+class Before:
+    """Sees the imports that need it, whether they find something or not."""
+
+    def __init__(self, late):
+        self.late = late
+
+    def find_spec(self, name, path=None, target=None):
+        return self.late.find_spec(name, path, target) if name in LateSite.EARLY else None
 
 
 def missing(package):

@@ -82,6 +82,19 @@ class Installed:
     def output(self):
         return salt.loader.outputters(self.options())
 
+    def executors(self):
+        return salt.loader.executors(self.options(), functions=self.loader.salt, context=self.loader.context)
+
+    def matchers(self):
+        return salt.loader.matchers(self.options())
+
+    def auth(self):
+        return salt.loader.auth(self.options())
+
+    def engines(self):
+        runners = self.of("runners") if self.loader.opts.get("__role") == "master" else {}
+        return salt.loader.engines(self.options(), self.loader.salt, runners, self.of("utils"))
+
     def grains(self):
         """Core grains are halite's."""
         return {}

@@ -154,6 +154,16 @@ class Loader:
         finally:
             self.context["retcode"] = before or self.context.get("retcode", 0)
 
+    def do_execute(self, name, data, fun, args, kwargs):
+        """An executor, around an execution function: its value, nothing if the next one is to run it, and the return code."""
+        function = self.function("executors", name + ".execute")
+        before = self.context.pop("retcode", 0)
+        try:
+            value = function.code(self.opts, data, self.salt[fun], args, kwargs)
+            return [collected(value) if isinstance(value, types.GeneratorType) else value, self.context.get("retcode", 0)]
+        finally:
+            self.context["retcode"] = before or self.context.get("retcode", 0)
+
     def do_state(self, name, low, extra, test):
         """A state function, with the arguments of its declaration."""
         from halite import states
@@ -187,6 +197,8 @@ class Loader:
         function = self.function(kind, name)
         known = signature(function.code)[0]
         kwargs.update((key, value) for key, value in optional.items() if key in known)
+        if kind == "matchers" and "opts" in known:
+            kwargs["opts"] = self.opts
         value = function.code(*args, **kwargs)
         return plain(collected(value) if isinstance(value, types.GeneratorType) else value)
 

@@ -1,0 +1,181 @@
+//! Executors: what runs a job's function, or lets the next one do so (`module_executors`; `salt/executors`). Halite has
+//! `direct_call` and `splay`; others are users' Python files (`_executors`), or those of an installed Salt.
+
+use super::declare::{Origin, Result};
+use super::{CallError, CallOutcome, Context, bind, find_for, python_modules};
+use halite_python::Nothing;
+use halite_wire::{Map, Value};
+use std::time::Duration;
+
+/// The option, and the field of a job.
+pub const EXECUTORS: &str = "module_executors";
+/// Settings of executors: an option, and a field of a job.
+pub const SETTINGS: &str = "executor_opts";
+/// Seconds within which `splay` waits, unless `splaytime` in [`SETTINGS`] or of the configuration says otherwise.
+const SPLAY: u64 = 300;
+
+/// Runs a function through the executors of the job, or of the configuration. Scheduled jobs have none, as in stock.
+pub fn call(ctx: &Context, fun: &str, args: &[Value]) -> CallOutcome {
+    let names = names(ctx);
+    for name in &names {
+        let done = match name.as_str() {
+            "direct_call" => return super::call(ctx, fun, args),
+            _ if find_for(ctx, fun).is_none() => return super::not_available(ctx, fun),
+            // A file of that name comes first.
+            _ if is_python(ctx, name) => in_python(ctx, name, fun, args),
+            "splay" => splay(ctx),
+            _ => Err(unknown(name)),
+        };
+        match done {
+            Ok(None) => {}
+            Ok(Some(outcome)) => return outcome,
+            Err(fault) => {
+                let doc = find_for(ctx, fun).map_or("", |function| function.doc);
+                return super::failed(fun, doc, fault);
+            }
+        }
+    }
+    super::finished(Value::Nil, Value::Int(0))
+}
+
+fn setting<'a>(ctx: &'a Context, key: &str) -> Option<&'a Value> {
+    let job = ctx.job.as_ref().and_then(|job| job.get(key));
+    job.or_else(|| ctx.opts.get(key))
+        .filter(|value| value.truthy())
+}
+
+fn names(ctx: &Context) -> Vec<String> {
+    let is_scheduled = ctx.job.as_ref().is_some_and(|job| job.contains("schedule"));
+    let mut names = match setting(ctx, EXECUTORS).filter(|_| !is_scheduled) {
+        Some(Value::Str(name)) => vec![name.clone()],
+        other => other.map(Value::str_list).unwrap_or_default(),
+    };
+    if names.is_empty() {
+        names.push("direct_call".to_owned());
+    }
+    names
+}
+
+fn unknown(name: &str) -> CallError {
+    CallError::Invocation(format!("Executor '{name}' is not available"))
+}
+
+fn is_python(ctx: &Context, name: &str) -> bool {
+    python_modules::has(
+        ctx,
+        "executors",
+        &format!("{name}.execute"),
+        name == "splay",
+    )
+}
+
+/// An executor in Python around the function.
+fn in_python(ctx: &Context, name: &str, fun: &str, args: &[Value]) -> Result<Option<CallOutcome>> {
+    let Some(function) = find_for(ctx, fun) else {
+        return Ok(None);
+    };
+    let mut data = ctx.job.clone().unwrap_or_default();
+    data.set("fun", fun);
+    data.set("arg", args.to_vec());
+    let (positional, keywords) = bind::load(function, args, Some(&data))?;
+    let args = vec![
+        name.into(),
+        data.into(),
+        fun.into(),
+        positional.into(),
+        keywords.into(),
+    ];
+    let answer = python_modules::ask(ctx, "execute", args, &mut Nothing)?;
+    let Value::Array(mut pair) = answer else {
+        return Ok(None);
+    };
+    let retcode = pair.pop().unwrap_or_default();
+    let value = pair.pop().unwrap_or_default();
+    if value.is_nil() {
+        return Ok(None);
+    }
+    Ok(Some(CallOutcome {
+        out: function.out.map(str::to_owned),
+        by: match function.python {
+            Some(Origin::Salt(by)) => Some(by.to_owned()),
+            _ => None,
+        },
+        ..super::finished(value, retcode)
+    }))
+}
+
+/// Waits for a time that depends on the minion's id and leaves the function to the next executor.
+fn splay(ctx: &Context) -> Result<Option<CallOutcome>> {
+    let settings = setting(ctx, SETTINGS).and_then(Value::as_map);
+    let seconds = settings
+        .and_then(|settings: &Map| settings.int("splaytime"))
+        .or_else(|| ctx.opts.int("splaytime"));
+    let within = seconds.map_or(SPLAY, |seconds| u64::try_from(seconds).unwrap_or(0));
+    if within == 0 {
+        let text = "splaytime must be a positive integer";
+        return Err(CallError::raised("ValueError", text));
+    }
+    let delay = hash_of(&ctx.id) % within;
+    log::debug!("splay: waiting {delay} seconds of {within}");
+    std::thread::sleep(Duration::from_secs(delay));
+    Ok(None)
+}
+
+/// Spreads ids evenly (FNV-1a).
+fn hash_of(id: &str) -> u64 {
+    id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn ctx(opts: Map, job: Map) -> Context {
+        Context {
+            opts: Arc::new(opts),
+            job: Some(job),
+            ..Context::default()
+        }
+    }
+
+    #[test]
+    fn the_job_names_them_before_the_configuration() {
+        let own = || halite_wire::map! {"module_executors" => vec!["a".to_owned()]};
+        assert_eq!(names(&ctx(own(), Map::new())), ["a"]);
+        let job = halite_wire::map! {"module_executors" => vec!["b".to_owned(), "c".to_owned()]};
+        assert_eq!(names(&ctx(own(), job)), ["b", "c"]);
+        let scheduled = halite_wire::map! {"schedule" => "x"};
+        assert_eq!(names(&ctx(own(), scheduled)), ["direct_call"]);
+        assert_eq!(
+            names(&ctx(
+                halite_wire::map! {"module_executors" => "one"},
+                Map::new()
+            )),
+            ["one"]
+        );
+    }
+
+    #[test]
+    fn one_that_is_not_there_fails_the_job() {
+        let job = halite_wire::map! {"module_executors" => vec!["nosuch".to_owned()]};
+        let outcome = call(&ctx(Map::new(), job), "test.ping", &[]);
+        assert_eq!(
+            outcome.ret.as_str(),
+            Some("ERROR executing 'test.ping': Executor 'nosuch' is not available")
+        );
+        assert!(!outcome.success);
+    }
+
+    #[test]
+    fn splay_waits_and_leaves_the_function_to_the_next() {
+        let job = halite_wire::map! {
+            "module_executors" => vec!["splay".to_owned(), "direct_call".to_owned()],
+            "executor_opts" => halite_wire::map! {"splaytime" => 1},
+        };
+        let outcome = call(&ctx(Map::new(), job), "test.ping", &[]);
+        assert_eq!(outcome.ret, true.into());
+    }
+}
