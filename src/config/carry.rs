@@ -86,7 +86,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("master");
         let text = "# mine\nuser: root\npki_dir: /etc/salt/pki/master\n\n# x\nfile_roots:\n  base:\n    - /srv/salt\n\
-                    log_file:\n  /var/log/salt/master\nengines: []\nworker_thread: 2\n";
+                    log_file:\n  /var/log/salt/master\nqueue_dirs: []\nworker_thread: 2\n";
         std::fs::write(&path, text).unwrap();
         let carried = migrate_file(&path, Role::Master).unwrap();
         assert_eq!((carried.remarks, carried.options), (4, 6));
@@ -105,7 +105,7 @@ mod tests {
             "#log_file:",
             "#  /var/log/salt/master",
             "# halite-migrate: Salt's option, which has no effect here",
-            "engines: []",
+            "queue_dirs: []",
             "# halite-migrate: unknown; is 'worker_threads' meant?",
             "worker_thread: 2",
         ];

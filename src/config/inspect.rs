@@ -117,7 +117,7 @@ mod tests {
         );
         write(
             "master.d/a.conf",
-            "engines: []\nredis.host: h\nmine: 1\nuser: salt\n",
+            "queue_dirs: []\nredis.host: h\nmine: 1\nuser: salt\n",
         );
         let seen = inspect(dir.path(), Role::Master).unwrap();
         let names: Vec<(&str, usize, Standing)> = seen
@@ -135,7 +135,7 @@ mod tests {
                     Standing::Unknown(Some("worker_threads"))
                 ),
                 ("ext_pillar", 4, Standing::Followed),
-                ("engines", 1, Standing::Ignored),
+                ("queue_dirs", 1, Standing::Ignored),
                 ("redis.host", 2, Standing::Followed),
                 ("mine", 3, Standing::Unknown(None)),
                 ("user", 4, Standing::Followed),

@@ -392,7 +392,7 @@ mod tests {
             "master_job_cache" => "mysql", "ext_job_cache" => "redis",
             "event_return" => vec!["redis".to_owned(), "pgjsonb".into(), "pgjsonb".into()],
         });
-        assert_eq!(c.warnings.len(), 2, "{:?}", c.warnings);
+        assert_eq!(c.warnings.len(), 1, "{:?}", c.warnings);
         assert_eq!(c.job_returners(), [(Returner::Redis, false)]);
         assert_eq!(c.event_returners(), [Returner::Pgjsonb]);
         let c = config(halite_wire::map! {

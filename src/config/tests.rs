@@ -173,9 +173,9 @@ fn a_file_for_stock_salt_means_stock_tools() {
     for (text, compat) in [
         ("timeout: 3", JobCacheCompat::Load),
         ("own_option: 1", JobCacheCompat::Load),
-        ("engines: [slack]", JobCacheCompat::Full),
+        ("queue_dirs: [slack]", JobCacheCompat::Full),
         (
-            "engines: [slack]\njob_cache_compat: none",
+            "queue_dirs: [slack]\njob_cache_compat: none",
             JobCacheCompat::None,
         ),
     ] {
@@ -280,8 +280,8 @@ fn tolerated_values_are_warned_about() {
 
 #[test]
 fn other_options_are_kept_and_named() {
-    let c = master("engines: [{'x': {}}]\nworker_thread: 3\nmy_own: {a: 1}\ninclude: none.conf")
-        .unwrap();
+    let c =
+        master("queue_dirs: [x]\nworker_thread: 3\nmy_own: {a: 1}\ninclude: none.conf").unwrap();
     let warning = |part: &str| {
         c.warnings
             .iter()
@@ -289,7 +289,7 @@ fn other_options_are_kept_and_named() {
             .cloned()
             .unwrap()
     };
-    assert!(warning("'engines'").contains("not implemented here"));
+    assert!(warning("'queue_dirs'").contains("not implemented here"));
     assert!(warning("'worker_thread'").contains("is 'worker_threads' meant?"));
     assert!(warning("'my_own'").contains("unknown"));
     assert!(warning("none.conf").contains("matches no file"));

@@ -30,11 +30,12 @@ const ENGINES: &[(&str, Run)] = &[
     ("scheduler", scheduler::run),
 ];
 
-/// Faulty entries of the options `schedule`, `reactor` and `event_return`. The master runs without them.
+/// Faulty entries of the options `schedule`, `reactor`, `event_return` and `engines`. The master runs without them.
 pub fn faults(config: &MasterConfig) -> Vec<String> {
     let mut out = scheduler::faults(config);
     out.extend(reactor::faults(config));
     out.extend(returner::python_events::faults(config));
+    out.extend(python_engines::faults(config));
     out
 }
 

@@ -10,6 +10,7 @@ use halite_client::runner::in_python::Runners;
 use halite_config::MasterConfig;
 use halite_master::roles::Roles;
 use halite_modules::execution::{Context, engines};
+use halite_python::files;
 use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
 use std::sync::Arc;
@@ -43,6 +44,22 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         sleep(ROUND, stop);
     }
     Ok(())
+}
+
+/// Engines that are in no Python file.
+pub(super) fn faults(config: &MasterConfig) -> Vec<String> {
+    let opts = Arc::new(config.as_map());
+    let is_there = |module: &str| files::files(&opts).is_possible(&opts, "engines", module, false);
+    engines::configured(&config.engines.0)
+        .into_iter()
+        .filter(|engine| !is_there(&engine.module))
+        .map(|engine| {
+            format!(
+                "engines: '{}' does not run: there is no Python file {}.py in engines_dirs or salt://_engines (halite-run saltutil.sync_engines)",
+                engine.name, engine.module
+            )
+        })
+        .collect()
 }
 
 fn sleep(time: Duration, stop: &StopFlag) {

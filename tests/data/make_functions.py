@@ -72,6 +72,7 @@ MODULES = {
     "random": ["mod_random"],
     "ret": ["ret"],
     "saltutil": ["saltutil"],
+    "sdb": ["sdb"],
     "schedule": ["schedule"],
     "selinux": ["selinux"],
     "service": ["systemd_service"],

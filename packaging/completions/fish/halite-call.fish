@@ -39,6 +39,8 @@ complete -c halite-call -l master -d 'Master to use; overrides the option `maste
 complete -c halite-call -l id -d 'Minion id; overrides the option `id`' -r -f
 complete -c halite-call -l auth-timeout -d 'Seconds to wait for the answer to a sign-in; overrides the option `auth_timeout`' -r -f
 complete -c halite-call -l cachedir -d 'Accepted for compatibility; a single process does not need it' -r -f -a "(__fish_complete_directories)"
+complete -c halite-call -l module-executors -d 'Executors that run the function, as YAML; overrides the option `module_executors`' -r -f
+complete -c halite-call -l executor-opts -d 'Options of the executors, as YAML; overrides the option `executor_opts`' -r -f
 complete -c halite-call -l return -d 'Returners that get the result, separated by commas; overrides the option `return`' -r -f
 complete -c halite-call -l return-config -l return_config -d 'Alternative configuration of the returners' -r -f
 complete -c halite-call -l return-kwargs -l return_kwargs -d 'Settings of the returners, as YAML' -r -f

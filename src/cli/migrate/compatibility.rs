@@ -205,7 +205,10 @@ mod tests {
             master("auto_accept", true.into()),
             Some(Compatibility::Same)
         );
-        assert_eq!(master("engines", "x".into()), Some(Compatibility::Absent));
+        assert_eq!(
+            master("engines", "x".into()),
+            Some(Compatibility::Different)
+        );
         assert_eq!(
             master("ipc_mode", "tcp".into()),
             Some(Compatibility::Absent)

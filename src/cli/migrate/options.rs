@@ -146,7 +146,7 @@ mod tests {
             ("user", 1, Verdict::Supported),
             ("worker_thread", 2, Verdict::NeedsAction),
             ("max_minions", 3, Verdict::Different),
-            ("engines", 4, Verdict::NeedsAction),
+            ("engines", 4, Verdict::Different),
             ("transport", 6, Verdict::Supported),
             ("con_cache", 7, Verdict::Ignored),
             ("my_thing", 8, Verdict::Unknown),
