@@ -142,6 +142,11 @@ impl Host {
         }
     }
 
+    /// Ends the process with all that it has started in its process group.
+    pub fn kill_all(&self) {
+        lock(&self.process).kill_all();
+    }
+
     /// Waits until no other thread talks to the host.
     pub fn turn(&self) -> Turn<'_> {
         let me = std::thread::current().id();

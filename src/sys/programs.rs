@@ -14,8 +14,9 @@ pub fn which(name: &str) -> Option<String> {
         return None;
     }
     let program = |path: &str| Path::new(path).is_file() && access(path, AccessFlags::X_OK).is_ok();
-    if program(name) {
-        return Some(name.to_owned());
+    // Never in the working directory, which may be anybody's.
+    if name.contains('/') {
+        return program(name).then(|| name.to_owned());
     }
     let path = crate::environment::get("PATH").unwrap_or_default();
     let usual = [
@@ -27,6 +28,7 @@ pub fn which(name: &str) -> Option<String> {
         "/usr/local/bin",
     ];
     path.split(':')
+        .filter(|dir| dir.starts_with('/'))
         .chain(usual)
         .map(|dir| {
             format!(

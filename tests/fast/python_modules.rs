@@ -561,6 +561,8 @@ fn installed_packages_are_found() {
         "import sys\n\
          def places():\n    return [any('-packages' in place for place in sys.path), 'site' in sys.modules]\n\
          def versions():\n    import importlib.metadata\n    return len(list(importlib.metadata.distributions())) > 0 and places()[0]\n\
+         def threaded():\n    import threading\n    found = []\n    one = threading.Thread(target=lambda: found.extend(places()))\n    \
+         one.start()\n    one.join()\n    return found\n\
          def missing():\n    try:\n        import no_such_package\n    except ImportError as error:\n        return [error.name, places()[0]]\n",
     );
     assert_eq!(
@@ -568,6 +570,11 @@ fn installed_packages_are_found() {
         serde_json::json!(["no_such_package", true])
     );
     assert_eq!(tree.call(&["look.versions"]), true);
+    // Before there are threads, which would wait for one another.
+    assert_eq!(
+        tree.call(&["look.threaded"]),
+        serde_json::json!([true, true])
+    );
     assert_eq!(
         tree.call(&["look.places"]),
         serde_json::json!([false, false])

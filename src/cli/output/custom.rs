@@ -4,8 +4,11 @@ use super::{NAMES, Style};
 use halite_python::{JobHost, Nothing, Scene, files};
 use halite_wire::{Map, Value};
 use std::sync::Arc;
+use std::time::Duration;
 
 const KIND: &str = "output";
+/// How long it may take to show one result.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Python for the outputters of one command.
 pub struct CustomOutputters {
@@ -18,7 +21,7 @@ impl CustomOutputters {
     pub fn new(opts: Map) -> CustomOutputters {
         CustomOutputters {
             opts: Arc::new(opts),
-            host: JobHost::default(),
+            host: JobHost::with_limit_of_each(LIMIT),
         }
     }
 

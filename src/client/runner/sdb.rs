@@ -2,7 +2,12 @@
 
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_modules::execution::{Context, invoke};
+use halite_python::JobHost;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a driver may take.
+const LIMIT: Duration = Duration::from_secs(60);
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {
@@ -38,6 +43,7 @@ fn run(context: &mut RunContext, name: &str, args: &Args) -> Result<RunnerOutput
         id: config.id.clone(),
         opts: Arc::new(config.as_map()),
         cachedir: config.cachedir.clone(),
+        python: JobHost::with_limit(LIMIT),
         ..Context::default()
     };
     let done = invoke(&ctx, name, args.positional.clone(), args.keyword.clone());

@@ -1,7 +1,7 @@
 //! Engines in Python files of users (`engines`, `_engines`), and those of an installed Salt: code that runs as long as the minion or
 //! the master, each in a process of its own.
 
-use super::{CallError, Context, python_modules};
+use super::{CallError, Context, python, python_modules};
 use halite_python::{JobHost, Service};
 use halite_wire::{Map, Value};
 use std::time::Duration;
@@ -33,7 +33,10 @@ pub fn configured(option: &[Value]) -> Vec<Engine> {
                         .filter_map(|(name, settings)| named((name, settings))),
                 );
             }
-            other => log::error!("engines: {other:?} is neither a name nor a map"),
+            other => {
+                let shown = python::repr(other);
+                log::error!("engines: {shown} is neither a name nor a map");
+            }
         }
     }
     all
@@ -61,26 +64,27 @@ pub fn run(ctx: &Context, engine: &Engine, was_there: bool, more: &mut dyn Servi
         python: JobHost::default(),
         ..ctx.clone()
     };
+    let name = &engine.name;
     if !python_modules::has(&ctx, "engines", &function, false) {
         if was_there {
-            let name = &engine.name;
-            log::error!(
-                "engine {name}: there is no {function} in a Python file of salt://_engines or engines_dirs"
-            );
+            let why = python_modules::reason(&ctx, "engines", &function).unwrap_or_else(|| {
+                format!(
+                    "there is no {function} in a Python file of engines_dirs or salt://_engines"
+                )
+            });
+            log::error!("engine {name} does not run: {why}");
         }
         return false;
     }
-    log::info!("engine {} starts", engine.name);
-    let args = vec![
-        "engines".into(),
-        function.into(),
-        Value::Array(Vec::new()),
-        engine.settings.clone().into(),
-        Map::new().into(),
-    ];
+    log::info!("engine {name} starts");
+    let args = vec![function.into(), engine.settings.clone().into()];
+    let done = python_modules::ask(&ctx, "engine", args, more);
+    // Unlike those of a job, its programs do not outlive it: they would be more with each start.
+    ctx.python.kill_all();
     let again = format!("it is started again in {} seconds", PAUSE.as_secs());
-    match python_modules::ask(&ctx, "use", args, more) {
-        Ok(_) => log::warn!("engine {} has ended; {again}", engine.name),
+    match done {
+        _ if more.is_stopped() => {}
+        Ok(_) => log::warn!("engine {name} has ended; {again}"),
         Err(e) => {
             let why = match e {
                 CallError::Traced(class, text, trace) => {
@@ -88,7 +92,7 @@ pub fn run(ctx: &Context, engine: &Engine, was_there: bool, more: &mut dyn Servi
                 }
                 other => other.message().to_owned(),
             };
-            log::error!("engine {} has failed; {again}: {why}", engine.name);
+            log::error!("engine {name} has failed; {again}: {why}");
         }
     }
     true

@@ -2,7 +2,7 @@
 //! `direct_call` and `splay`; others are users' Python files (`_executors`), or those of an installed Salt.
 
 use super::declare::{Origin, Result};
-use super::{CallError, CallOutcome, Context, bind, find_for, python_modules};
+use super::{CallError, CallOutcome, Context, bind, find_for, python, python_modules};
 use halite_python::Nothing;
 use halite_wire::{Map, Value};
 use std::time::Duration;
@@ -13,10 +13,23 @@ pub const EXECUTORS: &str = "module_executors";
 pub const SETTINGS: &str = "executor_opts";
 /// Seconds within which `splay` waits, unless `splaytime` in [`SETTINGS`] or of the configuration says otherwise.
 const SPLAY: u64 = 300;
+/// Most seconds of it: a day.
+const MAX_SPLAY: u64 = 86_400;
 
 /// Runs a function through the executors of the job, or of the configuration. Scheduled jobs have none, as in stock.
 pub fn call(ctx: &Context, fun: &str, args: &[Value]) -> CallOutcome {
-    let names = names(ctx);
+    let fail = |fault| {
+        let doc = find_for(ctx, fun).map_or("", |function| function.doc);
+        super::failed(fun, doc, fault)
+    };
+    // Whether a job still runs is asked of the minion itself: an answer that waits makes it look lost.
+    if fun == "saltutil.find_job" {
+        return super::call(ctx, fun, args);
+    }
+    let names = match names(ctx) {
+        Ok(names) => names,
+        Err(fault) => return fail(fault),
+    };
     for name in &names {
         let done = match name.as_str() {
             "direct_call" => return super::call(ctx, fun, args),
@@ -24,15 +37,12 @@ pub fn call(ctx: &Context, fun: &str, args: &[Value]) -> CallOutcome {
             // A file of that name comes first.
             _ if is_python(ctx, name) => in_python(ctx, name, fun, args),
             "splay" => splay(ctx),
-            _ => Err(unknown(name)),
+            _ => Err(unknown(ctx, name)),
         };
         match done {
             Ok(None) => {}
             Ok(Some(outcome)) => return outcome,
-            Err(fault) => {
-                let doc = find_for(ctx, fun).map_or("", |function| function.doc);
-                return super::failed(fun, doc, fault);
-            }
+            Err(fault) => return fail(fault),
         }
     }
     super::finished(Value::Nil, Value::Int(0))
@@ -44,20 +54,32 @@ fn setting<'a>(ctx: &'a Context, key: &str) -> Option<&'a Value> {
         .filter(|value| value.truthy())
 }
 
-fn names(ctx: &Context) -> Vec<String> {
+fn names(ctx: &Context) -> Result<Vec<String>> {
     let is_scheduled = ctx.job.as_ref().is_some_and(|job| job.contains("schedule"));
-    let mut names = match setting(ctx, EXECUTORS).filter(|_| !is_scheduled) {
+    let direct = || vec!["direct_call".to_owned()];
+    let names = match setting(ctx, EXECUTORS).filter(|_| !is_scheduled) {
+        None => return Ok(direct()),
         Some(Value::Str(name)) => vec![name.clone()],
-        other => other.map(Value::str_list).unwrap_or_default(),
+        Some(other) => {
+            let names = other.str_list();
+            // One that is not understood may be there to hold something back.
+            if names.len() != other.as_array().map_or(0, <[Value]>::len) || names.is_empty() {
+                return Err(CallError::Invocation(format!(
+                    "Wrong executors specification: {}. String or non-empty list expected",
+                    python::repr(other)
+                )));
+            }
+            names
+        }
     };
-    if names.is_empty() {
-        names.push("direct_call".to_owned());
-    }
-    names
+    Ok(names)
 }
 
-fn unknown(name: &str) -> CallError {
-    CallError::Invocation(format!("Executor '{name}' is not available"))
+fn unknown(ctx: &Context, name: &str) -> CallError {
+    let function = format!("{name}.execute");
+    let why = python_modules::reason(ctx, "executors", &function);
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+    CallError::Invocation(format!("Executor '{name}' is not available{why}"))
 }
 
 fn is_python(ctx: &Context, name: &str) -> bool {
@@ -111,6 +133,7 @@ fn splay(ctx: &Context) -> Result<Option<CallOutcome>> {
         .and_then(|settings: &Map| settings.int("splaytime"))
         .or_else(|| ctx.opts.int("splaytime"));
     let within = seconds.map_or(SPLAY, |seconds| u64::try_from(seconds).unwrap_or(0));
+    let within = within.min(MAX_SPLAY);
     if within == 0 {
         let text = "splaytime must be a positive integer";
         return Err(CallError::raised("ValueError", text));
@@ -144,18 +167,33 @@ mod tests {
     #[test]
     fn the_job_names_them_before_the_configuration() {
         let own = || halite_wire::map! {"module_executors" => vec!["a".to_owned()]};
-        assert_eq!(names(&ctx(own(), Map::new())), ["a"]);
-        let job = halite_wire::map! {"module_executors" => vec!["b".to_owned(), "c".to_owned()]};
-        assert_eq!(names(&ctx(own(), job)), ["b", "c"]);
-        let scheduled = halite_wire::map! {"schedule" => "x"};
-        assert_eq!(names(&ctx(own(), scheduled)), ["direct_call"]);
         assert_eq!(
-            names(&ctx(
-                halite_wire::map! {"module_executors" => "one"},
-                Map::new()
-            )),
-            ["one"]
+            names(&ctx(own(), Map::new())).ok(),
+            Some(vec!["a".to_owned()])
         );
+        let job = halite_wire::map! {"module_executors" => vec!["b".to_owned(), "c".to_owned()]};
+        assert_eq!(
+            names(&ctx(own(), job)).ok(),
+            Some(vec!["b".to_owned(), "c".to_owned()])
+        );
+        let scheduled = halite_wire::map! {"schedule" => "x"};
+        assert_eq!(
+            names(&ctx(own(), scheduled)).ok(),
+            Some(vec!["direct_call".to_owned()])
+        );
+        let one = halite_wire::map! {"module_executors" => "one"};
+        assert_eq!(
+            names(&ctx(one, Map::new())).ok(),
+            Some(vec!["one".to_owned()])
+        );
+        for odd in [
+            Value::Map(own()),
+            Value::Array(vec!["a".into(), 1.into()]),
+            3.into(),
+        ] {
+            let job = halite_wire::map! {"module_executors" => odd};
+            assert!(names(&ctx(own(), job)).is_err());
+        }
     }
 
     #[test]

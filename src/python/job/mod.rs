@@ -168,6 +168,13 @@ impl JobHost {
         answer
     }
 
+    /// Ends the host with all programs that it has started in its process group.
+    pub fn kill_all(&self) {
+        if let Some(host) = std::mem::take(&mut *self.lock()).host {
+            host.kill_all();
+        }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -111,7 +111,7 @@ pub fn authenticate(
         }
         "ldap" => ldap::settings(config),
         "oidc" => oidc::settings_for_child(system),
-        other => return python::authenticate(config, other, user, password),
+        other => return python::authenticate(config, other, system, user, password),
     };
     child::ask(&halite_wire::map! {
         "system" => name, "user" => user, "password" => password,

@@ -1,4 +1,5 @@
 """Imports our own modules: they come over the connection and are no files."""
+import _thread
 import importlib.machinery
 import os
 import sys
@@ -36,29 +37,49 @@ class Finder:
 
 
 class LateSite:
-    """Python's `site`, which finds installed packages: run when an import finds nothing without it."""
+    """Python's `site`, which finds installed packages: run when an import finds nothing without it, or a thread is started."""
 
     # These look through all that is installed.
     EARLY = ("importlib.metadata", "pkgutil", "pkg_resources", "runpy", "sysconfig")
 
     def __init__(self, at_once):
-        places = (os.path.dirname(sys.executable), os.path.dirname(os.path.dirname(sys.executable)))
+        self.path = list(sys.path)
+        self.done = False
+        here = os.path.dirname(sys.executable or "/")
         # In a virtual environment it sets `sys.prefix` as well.
-        if at_once or any(os.path.exists(os.path.join(place, "pyvenv.cfg")) for place in places):
+        if at_once or any(os.path.exists(os.path.join(place, "pyvenv.cfg")) for place in (here, os.path.dirname(here))):
             self.run()
-        else:
-            sys.meta_path.append(self)
-            sys.meta_path.insert(0, Before(self))
+            return
+        sys.meta_path.append(self)
+        sys.meta_path.insert(0, Before(self))
+        # With threads, imports would wait for one another.
+        for name in ("start_new_thread", "start_joinable_thread"):
+            if hasattr(_thread, name):
+                setattr(_thread, name, self.first(getattr(_thread, name)))
+
+    def first(self, start):
+        def begin(*args, **kwargs):
+            self.run()
+            return start(*args, **kwargs)
+
+        return begin
 
     def run(self):
+        if self.done:
+            return
+        self.done = True
         import site
 
+        before = list(sys.path)
         site.main()
+        # As if it had been there first: what code has added stays behind.
+        found = [place for place in sys.path if place not in before]
+        own = [place for place in before if place not in self.path]
+        sys.path[:] = [place for place in sys.path if place not in found and place not in own] + found + own
 
     def find_spec(self, name, path=None, target=None):
-        if path is not None and not name.startswith("importlib."):
+        if self.done or path is not None and not name.startswith("importlib."):
             return None
-        sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not self and not isinstance(finder, Before)]
         self.run()
         for finder in list(sys.meta_path):
             spec = finder.find_spec(name, path, target)

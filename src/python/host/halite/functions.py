@@ -77,7 +77,8 @@ class Functions:
         return self
 
     def __getattr__(self, module):
-        if module.startswith("_"):
+        # Salt's loader asks for `default` whether this is one of its own.
+        if module.startswith("_") or module == "default":
             raise AttributeError(module)
         return Members(self, module)
 
@@ -90,6 +91,8 @@ class Members:
         self._module = module
 
     def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
         try:
             return self._functions["%s.%s" % (self._module, name)]
         except KeyError:

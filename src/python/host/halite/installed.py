@@ -8,6 +8,18 @@ import salt.version
 FILTERED = ("renderers", "pillar", "tops", "output")
 
 
+MASTER_CONFIG = salt.config.master_config
+
+
+def own_master(loader):
+    """Salt's clients find halite's master: its configuration is halite's, whatever file they name."""
+
+    def config(*args, **kwargs):
+        return dict(loader.salts().options())
+
+    salt.config.master_config = salt.config.client_config = config
+
+
 class Installed:
     BY = "Salt %s" % salt.version.__version__
 
@@ -36,7 +48,7 @@ class Installed:
     def options(self):
         if self.opts is None:
             is_master = self.loader.opts.get("__role") == "master"
-            self.opts = salt.config.master_config(None) if is_master else salt.config.minion_config(None)
+            self.opts = MASTER_CONFIG(None) if is_master else salt.config.minion_config(None)
             self.opts.update(self.loader.opts)
         return self.opts
 

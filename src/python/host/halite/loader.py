@@ -82,7 +82,10 @@ class Loader:
         if "files" in changes:
             for kind, files in changes["files"].items():
                 self.kinds[kind].renew(files)
+            if self.has_salt and self.installed is None and self.opts.get("__role") == "master":
+                from halite.installed import own_master
 
+                own_master(self)
         if "files" in changes or "fresh" in changes:
             for functions in (self.salt, self.states, self.utils, self.runners):
                 functions.forget()
@@ -163,6 +166,12 @@ class Loader:
             return [collected(value) if isinstance(value, types.GeneratorType) else value, self.context.get("retcode", 0)]
         finally:
             self.context["retcode"] = before or self.context.get("retcode", 0)
+
+    def do_engine(self, name, settings):
+        """An engine, until it ends."""
+        result = self.function("engines", name).code(**settings)
+        if isinstance(result, types.GeneratorType):
+            raise TypeError("%s is a generator function: it runs nothing" % name)
 
     def do_state(self, name, low, extra, test):
         """A state function, with the arguments of its declaration."""
