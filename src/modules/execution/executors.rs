@@ -50,8 +50,11 @@ pub fn call(ctx: &Context, fun: &str, args: &[Value]) -> CallOutcome {
 
 fn setting<'a>(ctx: &'a Context, key: &str) -> Option<&'a Value> {
     let job = ctx.job.as_ref().and_then(|job| job.get(key));
-    job.or_else(|| ctx.opts.get(key))
-        .filter(|value| value.truthy())
+    // Nothing in a job is no way around those of the configuration.
+    [job, ctx.opts.get(key)]
+        .into_iter()
+        .flatten()
+        .find(|value| value.truthy())
 }
 
 fn names(ctx: &Context) -> Result<Vec<String>> {
@@ -181,6 +184,8 @@ mod tests {
             names(&ctx(own(), scheduled)).ok(),
             Some(vec!["direct_call".to_owned()])
         );
+        let empty = halite_wire::map! {"module_executors" => Vec::<String>::new()};
+        assert_eq!(names(&ctx(own(), empty)).ok(), Some(vec!["a".to_owned()]));
         let one = halite_wire::map! {"module_executors" => "one"};
         assert_eq!(
             names(&ctx(one, Map::new())).ok(),
