@@ -1,11 +1,7 @@
 //! The part of the crate `halite` that the targets use.
 
 pub mod cli;
-/// What users' Python sends.
-pub mod python {
-    #[path = "../../../src/python/marshal.rs"]
-    pub mod marshal;
-}
+pub mod python;
 
 pub use halite_arena as arena;
 pub use halite_cluster as cluster;

@@ -1,0 +1,4 @@
+//! What users' Python sends.
+
+#[path = "../../src/python/marshal.rs"]
+pub mod marshal;
