@@ -139,6 +139,7 @@ fn prepare(options: &MasterOptions, config: &MasterConfig) -> i32 {
 fn check(config: &MasterConfig) -> i32 {
     let mut warnings = config.warnings.clone();
     warnings.extend(denials(config));
+    warnings.extend(halite_python::check::faults(&Arc::new(config.as_map())));
     warnings.extend(halite_master::check::capacity(config));
     warnings.extend(halite_master::check::loose_files(config));
     let mut faults = faults(config);

@@ -82,7 +82,9 @@ pub(super) fn check(config: &MinionConfig) -> i32 {
         .map(|e| format!("the option `id`: {e}"))
         .into_iter()
         .collect();
-    checked(&config.conf_file, &config.warnings, &faults)
+    let mut warnings = config.warnings.clone();
+    warnings.extend(halite_minion::check::warnings(config));
+    checked(&config.conf_file, &warnings, &faults)
 }
 
 fn serve(options: &MinionOptions, mut config: MinionConfig) -> i32 {

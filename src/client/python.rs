@@ -8,7 +8,7 @@ use halite_config::MasterConfig;
 use halite_master::functions::Call;
 use halite_python::events::Listeners;
 use halite_python::files::{self, PythonFiles};
-use halite_python::{HostError, JobHost, Nothing, PythonError, Scene, Service};
+use halite_python::{HostError, JobHost, Nothing, PythonError, Scene, Service, questions};
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::JidClock;
 use halite_wire::{Map, Value};
@@ -83,7 +83,7 @@ impl Python {
         if !function.contains('.') || !self.is_possible(kind, function, is_ours) {
             return Ok(None);
         }
-        let args = vec![kind.into(), function.into(), (!is_ours).into()];
+        let args = questions::find_args(kind, function, is_ours);
         let found = self.request("find", args, &mut Nothing).map_err(failed)?;
         Ok(found.into_map().map(described))
     }
@@ -96,10 +96,7 @@ impl Python {
         }
         let args = vec![kind.into(), module.into()];
         let why = self.request("reason", args, &mut Nothing).ok()?;
-        Some(match why.as_str()? {
-            "" => format!("'{module}' __virtual__ returned False"),
-            why => format!("'{module}' __virtual__ returned False: {why}"),
-        })
+        questions::reason_text(module, &why)
     }
 
     /// All functions of users' files of a kind; what cannot be loaded is logged.
@@ -150,11 +147,8 @@ impl Python {
         let answer = self.request("call", args, service);
         NESTED.set(depth - 1);
         let answer = answer.map_err(failed)?;
-        let Value::Array(mut pair) = answer else {
-            return Ok((answer, 0));
-        };
-        let retcode = pair.pop().and_then(|code| code.as_int()).unwrap_or(0);
-        Ok((pair.pop().unwrap_or_default(), retcode))
+        let (value, retcode) = questions::value_and_retcode(answer);
+        Ok((value, retcode.as_int().unwrap_or(0)))
     }
 
     fn request(
@@ -275,7 +269,7 @@ impl Service for Master {
                 Ok(true.into())
             }
             _ => {
-                let event = self.listeners.ask(what, args);
+                let event = self.listeners.ask(what, args, || self.config.event_pub());
                 event.unwrap_or_else(|| Nothing.ask(what, args))
             }
         }
@@ -292,7 +286,7 @@ impl Master {
         Master {
             config: config.clone(),
             stop: stop.clone(),
-            listeners: Listeners::on(config.event_pub()),
+            listeners: Listeners::default(),
         }
     }
 

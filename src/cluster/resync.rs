@@ -4,11 +4,11 @@
 //! each; the other sends what differs, as much as fits into a letter, and how far that goes. So neither remembers anything
 //! about the other, and a letter that is lost is asked for again.
 
-use crate::digest::fnv;
 use crate::jobs::record::JobRecord;
 use crate::jobs::records;
 use crate::letter::{Ask, Digest, Fill};
 use halite_store::jobs::{JobStore, JobUpdate};
+use halite_wire::fnv::fnv;
 use halite_wire::ids::Jid;
 use std::collections::{HashMap, VecDeque};
 use std::io;

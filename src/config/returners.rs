@@ -271,6 +271,12 @@ impl MasterConfig {
         out
     }
 
+    /// The names of `event_return` that are none of halite's returners: Python files may have them.
+    pub fn other_event_returners(&self) -> impl Iterator<Item = &String> {
+        let ours = |name: &str| Returner::parse(name).is_some_and(Returner::keeps_events);
+        self.event_return.iter().filter(move |name| !ours(name))
+    }
+
     /// Returners that get events.
     pub fn event_returners(&self) -> Vec<Returner> {
         let mut out: Vec<Returner> = Vec::new();

@@ -74,9 +74,7 @@ impl Privileges {
             programs: match self.programs {
                 Programs::Never => false,
                 Programs::WithGit => backend_names(config).contains(&"gitfs"),
-                Programs::WithEventReturn => {
-                    config.event_returners().len() < config.event_return.len()
-                }
+                Programs::WithEventReturn => config.other_event_returners().next().is_some(),
                 Programs::Always => true,
             },
             writes: self.places(config),

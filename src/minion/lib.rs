@@ -8,6 +8,7 @@
 
 mod background;
 mod beacon_runner;
+pub mod check;
 pub mod daemon;
 pub mod job;
 pub mod jobs;

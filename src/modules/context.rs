@@ -1,6 +1,7 @@
 //! The context of everything that runs on a minion, and its errors.
 
 use halite_channel::link::{Link, LinkError};
+use halite_config::MasterConfig;
 use halite_wire::{Map, Value};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,6 +25,18 @@ pub struct Context {
     pub master: Link,
     /// The process for users' Python code, started when it is first needed.
     pub python: halite_python::JobHost,
+}
+
+impl Context {
+    /// A master's own, for what runs on its host: its configuration, no grains and no pillar.
+    pub fn of_master(config: &MasterConfig) -> Context {
+        Context {
+            id: config.id.clone(),
+            opts: Arc::new(config.as_map()),
+            cachedir: config.cachedir.clone(),
+            ..Context::default()
+        }
+    }
 }
 
 /// The outcome of a call: the fields of a `_return` (reference `salt-protocol.md` 8.1).
@@ -70,6 +83,16 @@ pub enum CallError {
 }
 
 impl CallError {
+    /// The error with the lines of its traceback, if it has any, for a log.
+    pub fn traceback(&self) -> String {
+        match self {
+            CallError::Traced(class, text, trace) => {
+                format!("Traceback (most recent call last):\n{trace}{class}: {text}")
+            }
+            other => other.message().to_owned(),
+        }
+    }
+
     /// An exception by its Python class name.
     pub fn raised(class: &str, message: impl Into<String>) -> CallError {
         CallError::Raised(class.to_owned(), message.into())

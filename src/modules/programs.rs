@@ -1,8 +1,8 @@
 //! Custom executables.
 
-use halite_python::files::is_safe_place;
+use halite_python::files::why_unsafe_place;
 pub use halite_sys::programs::which;
-use halite_sys::programs::{MAX_FILES, is_safe};
+use halite_sys::programs::{MAX_FILES, why_unsafe};
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -27,10 +27,11 @@ pub fn with_metadata(dir: &Path) -> Vec<(PathBuf, Metadata)> {
             let meta = std::fs::symlink_metadata(&path).ok()?;
             (meta.is_file() && is_program(&path)).then_some((path, meta))
         })
-        .filter(|(path, meta)| is_safe(path, meta))
+        .filter(|(path, meta)| is_told_safe(why_unsafe(path, meta)))
         .collect();
     found.sort_by(|a, b| a.0.cmp(&b.0));
-    let is_real = |dir| std::fs::canonicalize(dir).is_ok_and(|dir| is_safe_place(&dir));
+    let is_real =
+        |dir| std::fs::canonicalize(dir).is_ok_and(|dir| is_told_safe(why_unsafe_place(&dir)));
     if !found.is_empty() && !is_real(dir) {
         return Vec::new();
     }
@@ -38,6 +39,14 @@ pub fn with_metadata(dir: &Path) -> Vec<(PathBuf, Metadata)> {
         .iter()
         .for_each(|(path, meta)| make_executable(path, meta));
     found
+}
+
+/// Whether there is nothing against a path; a warning tells what.
+fn is_told_safe(why: Option<String>) -> bool {
+    if let Some(why) = &why {
+        log::warn!("{why}");
+    }
+    why.is_none()
 }
 
 /// Whether a file starts like a script or a program.

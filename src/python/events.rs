@@ -13,27 +13,24 @@ const MAX_LISTENERS: usize = 64;
 const MAX_WAIT: u64 = 1000;
 
 /// The listeners of one request.
+#[derive(Default)]
 pub struct Listeners {
-    path: PathBuf,
     open: BTreeMap<i64, Subscriber>,
     last: i64,
 }
 
 impl Listeners {
-    /// On the bus whose events come from this socket. Nothing is open yet.
-    pub fn on(path: PathBuf) -> Listeners {
-        Listeners {
-            path,
-            open: BTreeMap::new(),
-            last: 0,
-        }
-    }
-
     /// Answers `event_open`, `event_next` (number, milliseconds) and `event_close` (number); `None` if the question is another one.
-    pub fn ask(&mut self, what: &str, args: &[Value]) -> Option<Result<Value, PythonError>> {
+    /// `bus` is the socket that events come from.
+    pub fn ask(
+        &mut self,
+        what: &str,
+        args: &[Value],
+        bus: impl FnOnce() -> PathBuf,
+    ) -> Option<Result<Value, PythonError>> {
         let number = |at: usize| args.get(at).and_then(Value::as_int).unwrap_or(0);
         match what {
-            "event_open" => Some(self.connect()),
+            "event_open" => Some(self.connect(bus())),
             "event_next" => {
                 let millis = u64::try_from(number(1)).unwrap_or(0).min(MAX_WAIT);
                 Some(self.next(number(0), Duration::from_millis(millis)))
@@ -46,14 +43,14 @@ impl Listeners {
         }
     }
 
-    fn connect(&mut self) -> Result<Value, PythonError> {
+    fn connect(&mut self, bus: PathBuf) -> Result<Value, PythonError> {
         if self.open.len() >= MAX_LISTENERS {
             let text = format!(
                 "there are {MAX_LISTENERS} listeners for events already; destroy() ends one"
             );
             return Err(PythonError::new("OSError", text));
         }
-        let listener = Subscriber::connect(&self.path);
+        let listener = Subscriber::connect(bus);
         let listener = listener.map_err(|e| PythonError::new("OSError", e.to_string()))?;
         self.last += 1;
         self.open.insert(self.last, listener);

@@ -4,7 +4,7 @@
 //! else may write them. Whether a name may be a Python function is told from the files' text alone, so that jobs without
 //! Python start none.
 
-use halite_sys::programs::{MAX_FILES, is_own, is_safe, which};
+use halite_sys::programs::{MAX_FILES, is_own, which, why_unsafe};
 use halite_wire::{Map, Value};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -57,6 +57,8 @@ pub struct PythonFiles {
     pub files: Arc<Vec<PythonFile>>,
     /// Of those that may rename themselves: kind and text.
     renaming: Vec<(&'static str, String)>,
+    /// Why others are not used.
+    pub refused: Vec<String>,
     /// Another one for each reading.
     pub number: u64,
 }
@@ -97,6 +99,12 @@ impl PythonFiles {
     pub fn has_kind(&self, kind: &str) -> bool {
         self.files.iter().any(|file| file.kind == kind)
     }
+}
+
+/// Whether Python is to be asked for a function, as [`PythonFiles::is_possible`] tells of the files that there are now.
+pub fn is_possible(opts: &Arc<Map>, kind: &str, function: &str, is_ours: bool) -> bool {
+    let module = function.split('.').next().unwrap_or_default();
+    files(opts).is_possible(opts, kind, module, is_ours)
 }
 
 /// What Python has told of the files of one reading, by name. The next reading is asked anew.
@@ -219,6 +227,19 @@ pub fn module_dirs(opts: &Map, kind: &str, option: &str) -> Vec<PathBuf> {
         .collect()
 }
 
+/// Whether there may be files of a kind: looks at its directories alone, for those that need no others.
+pub fn may_have_any(opts: &Map, kind: &str) -> bool {
+    let dirs = KINDS
+        .iter()
+        .filter(|(known, ..)| *known == kind)
+        .flat_map(|(_, option, _)| module_dirs(opts, kind, option));
+    let has_entries = |dir: PathBuf| {
+        let mut entries = std::fs::read_dir(dir).into_iter().flatten();
+        entries.next().is_some()
+    };
+    dirs.into_iter().any(has_entries)
+}
+
 /// The files for these options, read again if a directory or one of them has changed.
 pub fn files(opts: &Arc<Map>) -> Arc<PythonFiles> {
     let me = std::process::id();
@@ -258,15 +279,11 @@ pub fn files(opts: &Arc<Map>) -> Arc<PythonFiles> {
         for dir in module_dirs(opts, kind, option) {
             // Before it is read: what changes meanwhile is seen the next time.
             stamps.push(stamp(&dir));
-            read_dir(
-                kind,
-                &dir,
-                &disabled,
-                &mut found,
-                &mut stamps,
-                &mut all.renaming,
-            );
+            read_dir(kind, &dir, &disabled, &mut found, &mut stamps, &mut all);
         }
+    }
+    for why in &all.refused {
+        log::warn!("{why}");
     }
     all.files = Arc::new(found);
     let files = Arc::new(all);
@@ -286,7 +303,7 @@ fn read_dir(
     disabled: &[String],
     found: &mut Vec<PythonFile>,
     stamps: &mut Vec<Stamp>,
-    renaming: &mut Vec<(&'static str, String)>,
+    all: &mut PythonFiles,
 ) {
     let Ok(dir) = &std::fs::canonicalize(dir) else {
         return;
@@ -304,7 +321,11 @@ fn read_dir(
     paths.sort();
     paths.retain(|path| !disabled.contains(&module_name(path)));
     stamps.extend(paths.iter().map(|path| stamp(path)));
-    if paths.is_empty() || !is_safe(dir, &meta) || !is_safe_place(dir) {
+    if paths.is_empty() {
+        return;
+    }
+    if let Some(why) = why_unsafe(dir, &meta).or_else(|| why_unsafe_place(dir)) {
+        all.refused.push(why);
         return;
     }
     for path in paths {
@@ -312,16 +333,21 @@ fn read_dir(
             continue;
         };
         if meta.is_symlink() {
-            log::warn!(
-                "{}: not used, because it is a symbolic link; name its directory instead",
-                path.display()
-            );
+            let path = path.display();
+            all.refused.push(format!(
+                "{path}: not used, because it is a symbolic link; name its directory instead"
+            ));
             continue;
         }
-        if !meta.is_file() || !is_safe(&path, &meta) {
+        if !meta.is_file() {
             continue;
         }
-        if path.ends_with("__init__.py") && !is_safe_package(path.parent().unwrap_or(dir)) {
+        let why = why_unsafe(&path, &meta).or_else(|| {
+            let package = path.parent().filter(|_| path.ends_with("__init__.py"));
+            package.and_then(why_unsafe_package)
+        });
+        if let Some(why) = why {
+            all.refused.push(why);
             continue;
         }
         let text = head(&path);
@@ -329,7 +355,7 @@ fn read_dir(
             continue;
         }
         if text.contains("__virtual") {
-            renaming.push((kind, text));
+            all.renaming.push((kind, text));
         }
         found.push(PythonFile {
             kind,
@@ -365,24 +391,21 @@ fn module_name(path: &Path) -> String {
         .into_owned()
 }
 
-/// Whether only root and this account may put another directory in the place of this one: it is named without links, and
-/// all above it are theirs, or sticky like /tmp.
-pub fn is_safe_place(dir: &Path) -> bool {
+/// Why a directory, named without links, is not to be used: others than root and this account may put another one in its place. They
+/// may not where all above it are theirs, or sticky like /tmp.
+pub fn why_unsafe_place(dir: &Path) -> Option<String> {
     let safe = dir.ancestors().skip(1).all(|above| {
         std::fs::symlink_metadata(above)
             .is_ok_and(|m| is_own(&m) && (m.mode() & 0o022 == 0 || m.mode() & 0o1000 != 0))
     });
-    if !safe {
-        log::warn!(
-            "{}: not used, because another user can put another directory in its place",
-            dir.display()
-        );
-    }
-    safe
+    let dir = dir.display();
+    (!safe).then(|| {
+        format!("{dir}: not used, because another user can put another directory in its place")
+    })
 }
 
-/// Whether only root and this account may change a package, which may import any file in it.
-fn is_safe_package(dir: &Path) -> bool {
+/// Why a package is not to be used: it may import any file in it.
+fn why_unsafe_package(dir: &Path) -> Option<String> {
     let mut left = vec![dir.to_owned()];
     let mut seen = 0;
     while let Some(path) = left.pop() {
@@ -390,15 +413,21 @@ fn is_safe_package(dir: &Path) -> bool {
         let Ok(meta) = std::fs::symlink_metadata(&path) else {
             continue;
         };
-        if seen > MAX_FILES || !is_safe(&path, &meta) {
-            return false;
+        if seen > MAX_FILES {
+            let dir = dir.display();
+            return Some(format!(
+                "{dir}: not used, because it has more than {MAX_FILES} files"
+            ));
+        }
+        if let Some(why) = why_unsafe(&path, &meta) {
+            return Some(why);
         }
         if meta.is_dir() {
             let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
             left.extend(entries.map(|entry| entry.path()));
         }
     }
-    true
+    None
 }
 
 fn head(path: &Path) -> String {

@@ -4,6 +4,7 @@
 //! request, and ends it when the last clone is dropped. Both sides speak frames ([`frame`]) of Python's `marshal` format
 //! ([`marshal`]) over a socket pair; calls go both ways and nest. Only this side decodes data it does not trust.
 
+pub mod check;
 pub mod events;
 pub mod files;
 pub mod frame;
@@ -11,6 +12,7 @@ mod host;
 mod job;
 pub mod marshal;
 mod process;
+pub mod questions;
 mod sources;
 
 pub use files::PythonFile;

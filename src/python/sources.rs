@@ -15,6 +15,7 @@ pub const BOOTSTRAP: &str = include_str!("host/bootstrap.py");
 const MODULES: &[(&str, &str)] = sources![
     "halite" => "halite/__init__.py",
     "halite.beside" => "halite/beside.py",
+    "halite.check" => "halite/check.py",
     "halite.errors" => "halite/errors.py",
     "halite.finder" => "halite/finder.py",
     "halite.functions" => "halite/functions.py",

@@ -2,8 +2,8 @@
 //! when nothing has needed it for a while.
 
 use super::functions::FunctionLoader;
-use halite_python::files::{self, PythonFiles};
-use halite_python::{HostError, JobHost, Nothing, PythonError, Scene, Service};
+use halite_python::files;
+use halite_python::{HostError, JobHost, Nothing, PythonError, Scene, Service, questions};
 use halite_wire::{Map, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -72,10 +72,6 @@ impl MasterPython {
         }
     }
 
-    fn files(&self) -> Arc<PythonFiles> {
-        files::files(&self.opts)
-    }
-
     /// The options of the master.
     pub fn opts(&self) -> &Arc<Map> {
         &self.opts
@@ -83,8 +79,7 @@ impl MasterPython {
 
     /// Whether Python is to be asked for a function: told from names and texts alone, before anything is made for it.
     pub fn is_possible(&self, kind: &str, function: &str, is_ours: bool) -> bool {
-        let module = function.split('.').next().unwrap_or_default();
-        self.files().is_possible(&self.opts, kind, module, is_ours)
+        files::is_possible(&self.opts, kind, function, is_ours)
     }
 
     /// Whether there is a function in Python of this name. If halite has one, too, only a file of the module's very name, or one
@@ -106,7 +101,7 @@ impl MasterPython {
         if let Some(known) = about.known.borrow().get(&key) {
             return Ok(*known);
         }
-        let args = vec![kind.into(), function.into(), (!is_ours).into()];
+        let args = questions::find_args(kind, function, is_ours);
         let found = self.request(about, "find", args)?.truthy();
         about.known.borrow_mut().insert(key, found);
         Ok(found)
@@ -138,13 +133,7 @@ impl MasterPython {
         kwargs: Map,
         optional: Map,
     ) -> Result<Value, String> {
-        let args = vec![
-            kind.into(),
-            function.into(),
-            args.into(),
-            kwargs.into(),
-            optional.into(),
-        ];
+        let args = questions::use_args(kind, function, args, kwargs, optional);
         self.request(about, "use", args)
     }
 

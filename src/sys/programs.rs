@@ -45,14 +45,9 @@ pub fn is_own(meta: &Metadata) -> bool {
     [0, nix::unistd::geteuid().as_raw()].contains(&meta.uid())
 }
 
-/// Whether only root and this account may change it; a warning says if not.
-pub fn is_safe(path: &Path, meta: &Metadata) -> bool {
+/// Why it is not to be used: others than root and this account may change it.
+pub fn why_unsafe(path: &Path, meta: &Metadata) -> Option<String> {
     let safe = is_own(meta) && meta.mode() & 0o022 == 0;
-    if !safe {
-        log::warn!(
-            "{}: not used, because another user owns it or can write to it",
-            path.display()
-        );
-    }
-    safe
+    let path = path.display();
+    (!safe).then(|| format!("{path}: not used, because another user owns it or can write to it"))
 }

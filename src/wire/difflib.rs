@@ -298,15 +298,9 @@ mod tests {
             let number = |i: usize| words[i].parse::<u64>().unwrap();
             let (a, b) = texts(number(0), number(1) as usize, number(2));
             let diff = unified_diff(&a, &b, "x", "y");
-            let digest = fnv(&diff);
+            let digest = crate::fnv::fnv(diff.as_bytes());
             assert_eq!(format!("{digest:016x}"), words[3], "{line}");
         }
-    }
-
-    fn fnv(text: &str) -> u64 {
-        text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, b| {
-            (hash ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
-        })
     }
 
     #[test]

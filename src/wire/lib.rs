@@ -5,6 +5,7 @@ pub mod budget;
 pub mod difflib;
 pub mod envelope;
 pub mod fnmatch;
+pub mod fnv;
 pub mod ids;
 mod incomplete;
 pub mod json;

@@ -1,6 +1,7 @@
 //! Outputters in Python files of users (`_output`, `outputter_dirs`), and those of an installed Salt.
 
 use super::{NAMES, Style};
+use halite_python::questions::{find_args, use_args};
 use halite_python::{JobHost, Nothing, Scene, files};
 use halite_wire::{Map, Value};
 use std::sync::Arc;
@@ -13,6 +14,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Python for the outputters of one command.
 pub struct CustomOutputters {
     opts: Arc<Map>,
+    /// Whether there may be any. Most commands need no other Python file, and are not to read them all.
+    is_used: bool,
     host: JobHost,
 }
 
@@ -20,6 +23,7 @@ impl CustomOutputters {
     /// With these options. Nothing runs yet.
     pub fn new(opts: Map) -> CustomOutputters {
         CustomOutputters {
+            is_used: files::may_have_any(&opts, KIND) || files::installed_salt(&opts).is_some(),
             opts: Arc::new(opts),
             host: JobHost::with_limit_of_each(LIMIT),
         }
@@ -31,8 +35,7 @@ impl CustomOutputters {
     /// What it raises, or why Python cannot be asked.
     pub fn show(&self, name: &str, data: &Value, style: &Style) -> Option<Result<String, String>> {
         let ours = NAMES.iter().any(|(_, known)| *known == name);
-        let is_possible = || files::files(&self.opts).is_possible(&self.opts, KIND, name, ours);
-        if name.is_empty() || !is_possible() {
+        if !self.is_used || name.is_empty() || !files::is_possible(&self.opts, KIND, name, ours) {
             return None;
         }
         let done = self.run(name, data, style, ours);
@@ -58,20 +61,12 @@ impl CustomOutputters {
         let function = format!("{name}.output");
         let ask =
             |what: &str, args: Vec<Value>| self.host.request(&scene, what, args, &mut Nothing);
-        let find = vec![KIND.into(), function.as_str().into(), (!ours).into()];
-        if !ask("find", find)?.truthy() {
+        if !ask("find", find_args(KIND, &function, ours))?.truthy() {
             return Ok(None);
         }
         let more = halite_wire::map! {"_retcode" => style.retcode};
         let args = vec![data.clone()];
-        let args = vec![
-            KIND.into(),
-            function.into(),
-            args.into(),
-            Map::new().into(),
-            more.into(),
-        ];
-        let shown = ask("use", args)?;
+        let shown = ask("use", use_args(KIND, &function, args, Map::new(), more))?;
         Ok(Some(match shown {
             Value::Nil => String::new(),
             other => super::python_str(&other),

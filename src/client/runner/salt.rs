@@ -58,12 +58,8 @@ fn cmd(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> 
     let mut own = grains::collect(&Map::new());
     own.set("id", config.id.as_str());
     let ctx = Context {
-        id: config.id.clone(),
         grains: Arc::new(own),
-        pillar: Arc::default(),
-        opts: Arc::new(config.as_map()),
-        cachedir: config.cachedir.clone(),
-        ..Context::default()
+        ..Context::of_master(config)
     };
     let outcome = guard::guarded(&ctx, fun, &arg, &guard::FunctionFilter::default());
     match outcome.fault {

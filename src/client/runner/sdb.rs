@@ -3,7 +3,6 @@
 use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use halite_modules::execution::{Context, invoke};
 use halite_python::JobHost;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a driver may take.
@@ -38,13 +37,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 /// The execution function of the same name, with the master's configuration.
 fn run(context: &mut RunContext, name: &str, args: &Args) -> Result<RunnerOutput, RunError> {
-    let config = &context.config;
     let ctx = Context {
-        id: config.id.clone(),
-        opts: Arc::new(config.as_map()),
-        cachedir: config.cachedir.clone(),
         python: JobHost::with_limit(LIMIT),
-        ..Context::default()
+        ..Context::of_master(&context.config)
     };
     let done = invoke(&ctx, name, args.positional.clone(), args.keyword.clone());
     match done {

@@ -6,9 +6,9 @@
 //! change of the files that was made while there was no connection is told from one that others have made. Entries of
 //! strangers are replaced by what was there before; that is no change, and never outweighs one.
 
-use crate::digest::fnv;
 use crate::record::{KeyRecord, Keys};
 use halite_store::keys::KeyState;
+use halite_wire::fnv::fnv;
 use halite_wire::ids::MinionId;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -29,6 +29,7 @@ use halite_sys::signals::StopFlag;
 use halite_wire::Map;
 use jobs::JobQueue;
 use sink::Sink;
+pub(super) use sink::interruptible_sleep;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};

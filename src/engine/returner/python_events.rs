@@ -15,42 +15,33 @@ const KIND: &str = "returners";
 /// How long a returner may take for a batch of events.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The names of `event_return` that are none of halite's returners.
-fn names(config: &MasterConfig) -> impl Iterator<Item = &String> {
-    let ours = |name: &str| Returner::parse(name).is_some_and(Returner::keeps_events);
-    config.event_return.iter().filter(move |name| !ours(name))
-}
-
 /// Sinks of the returners in Python. A file that is not there yet may come.
 pub fn sinks(config: &MasterConfig) -> Vec<Sink> {
-    let opts = Arc::new(config.as_map());
+    let own = Context::of_master(config);
     let sink = |name: &String| {
         let store = PythonEvents {
             ctx: Context {
-                id: config.id.clone(),
-                opts: opts.clone(),
-                cachedir: config.cachedir.clone(),
                 python: JobHost::with_limit_of_each(LIMIT),
-                ..Context::default()
+                ..own.clone()
             },
             function: format!("{name}.event_return"),
         };
         // The role ends with the process.
         Sink::with_store(String::leak(name.clone()), Box::new(store))
     };
-    names(config).map(sink).collect()
+    config.other_event_returners().map(sink).collect()
 }
 
 /// Returners that are neither halite's nor in a Python file.
 pub fn faults(config: &MasterConfig) -> Vec<String> {
     let opts = Arc::new(config.as_map());
-    let is_there = |name: &str| files::files(&opts).is_possible(&opts, KIND, name, false);
+    let is_there = |name: &str| files::is_possible(&opts, KIND, name, false);
     let ours: Vec<_> = Returner::ALL
         .into_iter()
         .filter(|returner| returner.keeps_events())
         .map(Returner::name)
         .collect();
-    names(config)
+    config.other_event_returners()
         .filter(|name| !is_there(name))
         .map(|name| {
             format!(

@@ -20,15 +20,7 @@ impl Minion {
         for name in self.beacon_runner.beacons.take_removed() {
             watcher.forget(&name);
         }
-        let leader = self.leader();
-        let ctx = Context {
-            id: self.config.id.clone(),
-            grains: self.grains.clone(),
-            pillar: self.jobs.view_mut(leader).pillar.clone(),
-            opts: std::sync::Arc::new(self.config.as_map()),
-            cachedir: self.config.cachedir.clone(),
-            ..Context::default()
-        };
+        let ctx = self.context();
         let begun = self.shared.run_aside("beacons", move || {
             let events = watcher.poll(&ctx, &looks);
             Some(LoopEvent::BeaconsPolled(Box::new(PollResult {
@@ -38,6 +30,19 @@ impl Minion {
         });
         if !begun {
             self.beacon_runner.beacons.finish_poll();
+        }
+    }
+
+    /// What the daemon's own threads know: of the master whose pillar it uses, and no connection to it.
+    pub(super) fn context(&mut self) -> Context {
+        let leader = self.leader();
+        Context {
+            id: self.config.id.clone(),
+            grains: self.grains.clone(),
+            pillar: self.jobs.view_mut(leader).pillar.clone(),
+            opts: std::sync::Arc::new(self.config.as_map()),
+            cachedir: self.config.cachedir.clone(),
+            ..Context::default()
         }
     }
 

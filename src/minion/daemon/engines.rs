@@ -4,7 +4,6 @@ use super::Minion;
 use halite_channel::link::Link;
 use halite_modules::execution::{Context, engines};
 use halite_python::Nothing;
-use std::sync::Arc;
 
 impl Minion {
     /// Starts the engines of the configuration, with the first pillar. They end with the minion.
@@ -13,26 +12,17 @@ impl Minion {
             return;
         }
         let leader = self.leader();
-        let view = self.jobs.view_mut(leader);
-        let opts = self.config.as_map();
+        let credentials = self.jobs.view_mut(leader).credentials.clone();
+        let ctx = self.context();
         let ctx = Context {
-            id: self.config.id.clone(),
             // As a job has one, which may live as long.
-            master: Link::of_job(&opts, &self.grains, view.credentials.clone()),
-            grains: self.grains.clone(),
-            pillar: view.pillar.clone(),
-            opts: Arc::new(opts),
-            cachedir: self.config.cachedir.clone(),
-            ..Context::default()
+            master: Link::of_job(&ctx.opts, &ctx.grains, credentials),
+            ..ctx
         };
         for engine in engines::configured(&self.config.engines.0) {
             let (ctx, stop) = (ctx.clone(), self.shared.stop.clone());
             self.shared.run_aside(&engine.name.clone(), move || {
-                let mut is_known = true;
-                while !stop.is_set() {
-                    is_known = engines::run(&ctx, &engine, is_known, &mut Nothing);
-                    stop.sleep(engines::PAUSE);
-                }
+                engines::keep_running(&ctx, &engine, &mut Nothing, |time| stop.sleep(time));
                 None
             });
         }

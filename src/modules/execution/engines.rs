@@ -1,13 +1,15 @@
 //! Engines in Python files of users (`engines`, `_engines`), and those of an installed Salt: code that runs as long as the minion or
 //! the master, each in a process of its own.
 
-use super::{CallError, Context, python, python_modules};
-use halite_python::{JobHost, Service};
+use super::{Context, python, python_modules};
+use halite_python::{JobHost, Service, files};
 use halite_wire::{Map, Value};
+use std::sync::Arc;
 use std::time::Duration;
 
+const KIND: &str = "engines";
 /// How long an engine that has ended rests before it is started again.
-pub const PAUSE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_secs(10);
 
 /// An engine of the configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,11 +29,9 @@ pub fn configured(option: &[Value]) -> Vec<Engine> {
         match entry {
             Value::Str(name) => all.push(engine(name, &Value::Nil)),
             Value::Map(map) => {
-                let named = |(name, settings): (&Value, _)| Some(engine(name.as_str()?, settings));
-                all.extend(
-                    map.iter()
-                        .filter_map(|(name, settings)| named((name, settings))),
-                );
+                for (name, settings) in map.iter() {
+                    all.extend(name.as_str().map(|name| engine(name, settings)));
+                }
             }
             other => {
                 let shown = python::repr(other);
@@ -56,46 +56,76 @@ fn engine(name: &str, settings: &Value) -> Engine {
     }
 }
 
-/// Runs an engine until it ends, and tells the log how. Whether there is such an engine; if there was none before (`was_there`),
-/// the log has been told.
-pub fn run(ctx: &Context, engine: &Engine, was_there: bool, more: &mut dyn Service) -> bool {
-    let function = format!("{}.start", engine.module);
-    let ctx = Context {
-        python: JobHost::default(),
-        ..ctx.clone()
-    };
-    let name = &engine.name;
-    if !python_modules::has(&ctx, "engines", &function, false) {
-        if was_there {
-            let why = python_modules::reason(&ctx, "engines", &function).unwrap_or_else(|| {
-                format!(
-                    "there is no {function} in a Python file of engines_dirs or salt://_engines"
-                )
-            });
-            log::error!("engine {name} does not run: {why}");
+/// Runs an engine, again whenever it has ended, until `rest`, which waits for a time, says that it is over.
+pub fn keep_running(
+    ctx: &Context,
+    engine: &Engine,
+    more: &mut dyn Service,
+    rest: impl Fn(Duration) -> bool,
+) {
+    let mut is_told = false;
+    loop {
+        let ctx = Context {
+            python: JobHost::default(),
+            ..ctx.clone()
+        };
+        let why = missing(&ctx, engine);
+        match &why {
+            None => run(&ctx, engine, more),
+            Some(why) if !is_told => log::error!("engine {} does not run: {why}", engine.name),
+            Some(_) => {}
         }
-        return false;
+        is_told = why.is_some();
+        if !rest(PAUSE) {
+            return;
+        }
     }
+}
+
+/// Those of the option `engines` that are in no Python file, in words; `sync` is the command that brings files.
+pub fn absent(opts: &Arc<Map>, option: &[Value], sync: &str) -> Vec<String> {
+    configured(option)
+        .into_iter()
+        .filter(|engine| !files::is_possible(opts, KIND, &engine.module, false))
+        .map(|engine| {
+            format!(
+                "engines: '{}' does not run: there is no Python file {}.py in engines_dirs or salt://_engines ({sync})",
+                engine.name, engine.module
+            )
+        })
+        .collect()
+}
+
+fn function(engine: &Engine) -> String {
+    format!("{}.start", engine.module)
+}
+
+/// Why there is no such engine.
+fn missing(ctx: &Context, engine: &Engine) -> Option<String> {
+    let function = function(engine);
+    if python_modules::has(ctx, KIND, &function, false) {
+        return None;
+    }
+    let why = python_modules::reason(ctx, KIND, &function);
+    Some(why.unwrap_or_else(|| {
+        format!("there is no {function} in a Python file of engines_dirs or salt://_engines")
+    }))
+}
+
+/// Runs an engine until it ends, and tells the log how.
+fn run(ctx: &Context, engine: &Engine, more: &mut dyn Service) {
+    let name = &engine.name;
     log::info!("engine {name} starts");
-    let args = vec![function.into(), engine.settings.clone().into()];
-    let done = python_modules::ask(&ctx, "engine", args, more);
+    let args = vec![function(engine).into(), engine.settings.clone().into()];
+    let done = python_modules::ask(ctx, "engine", args, more);
     // Unlike those of a job, its programs do not outlive it: they would be more with each start.
     ctx.python.kill_all();
     let again = format!("it is started again in {} seconds", PAUSE.as_secs());
     match done {
         _ if more.is_stopped() => {}
         Ok(_) => log::warn!("engine {name} has ended; {again}"),
-        Err(e) => {
-            let why = match e {
-                CallError::Traced(class, text, trace) => {
-                    format!("Traceback (most recent call last):\n{trace}{class}: {text}")
-                }
-                other => other.message().to_owned(),
-            };
-            log::error!("engine {name} has failed; {again}: {why}");
-        }
+        Err(e) => log::error!("engine {name} has failed; {again}: {}", e.traceback()),
     }
-    true
 }
 
 #[cfg(test)]

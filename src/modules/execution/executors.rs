@@ -1,20 +1,45 @@
 //! Executors: what runs a job's function, or lets the next one do so (`module_executors`; `salt/executors`). Halite has
 //! `direct_call` and `splay`; others are users' Python files (`_executors`), or those of an installed Salt.
 
-use super::declare::{Origin, Result};
+use super::declare::Result;
 use super::{CallError, CallOutcome, Context, bind, find_for, python, python_modules};
-use halite_python::Nothing;
+use halite_python::questions::value_and_retcode;
+use halite_python::{Nothing, files};
+use halite_wire::fnv::fnv;
 use halite_wire::{Map, Value};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The option, and the field of a job.
 pub const EXECUTORS: &str = "module_executors";
 /// Settings of executors: an option, and a field of a job.
 pub const SETTINGS: &str = "executor_opts";
+const KIND: &str = "executors";
 /// Seconds within which `splay` waits, unless `splaytime` in [`SETTINGS`] or of the configuration says otherwise.
 const SPLAY: u64 = 300;
 /// Most seconds of it: a day.
 const MAX_SPLAY: u64 = 86_400;
+
+/// Those of halite.
+const OWN: &[&str] = &["direct_call", "splay"];
+
+/// Those of the configuration that are not there, in words.
+pub fn absent(opts: &Arc<Map>) -> Vec<String> {
+    let named = opts.get(EXECUTORS).map(Value::str_list).unwrap_or_default();
+    let is_there =
+        |name: &String| OWN.contains(&name.as_str()) || files::is_possible(opts, KIND, name, false);
+    let own = OWN.join(", ");
+    named
+        .iter()
+        .filter(|name| !is_there(name))
+        .map(|name| {
+            format!(
+                "{EXECUTORS}: '{name}' is not available, and jobs fail; there are {own}, and the Python files that \
+                 saltutil.sync_executors fetches"
+            )
+        })
+        .collect()
+}
 
 /// Runs a function through the executors of the job, or of the configuration. Scheduled jobs have none, as in stock.
 pub fn call(ctx: &Context, fun: &str, args: &[Value]) -> CallOutcome {
@@ -59,39 +84,32 @@ fn setting<'a>(ctx: &'a Context, key: &str) -> Option<&'a Value> {
 
 fn names(ctx: &Context) -> Result<Vec<String>> {
     let is_scheduled = ctx.job.as_ref().is_some_and(|job| job.contains("schedule"));
-    let direct = || vec!["direct_call".to_owned()];
-    let names = match setting(ctx, EXECUTORS).filter(|_| !is_scheduled) {
-        None => return Ok(direct()),
-        Some(Value::Str(name)) => vec![name.clone()],
-        Some(other) => {
-            let names = other.str_list();
-            // One that is not understood may be there to hold something back.
-            if names.len() != other.as_array().map_or(0, <[Value]>::len) || names.is_empty() {
-                return Err(CallError::Invocation(format!(
-                    "Wrong executors specification: {}. String or non-empty list expected",
-                    python::repr(other)
-                )));
-            }
-            names
-        }
+    let wanted = setting(ctx, EXECUTORS).filter(|_| !is_scheduled);
+    let names = match wanted {
+        None => return Ok(vec!["direct_call".to_owned()]),
+        Some(Value::Str(name)) => return Ok(vec![name.clone()]),
+        Some(other) => other.str_list(),
     };
+    // One that is not understood may be there to hold something back.
+    let given = wanted.and_then(Value::as_array).map_or(0, <[Value]>::len);
+    if names.is_empty() || names.len() != given {
+        let shown = python::repr(wanted.unwrap_or(&Value::Nil));
+        return Err(CallError::Invocation(format!(
+            "Wrong executors specification: {shown}. String or non-empty list expected"
+        )));
+    }
     Ok(names)
 }
 
 fn unknown(ctx: &Context, name: &str) -> CallError {
     let function = format!("{name}.execute");
-    let why = python_modules::reason(ctx, "executors", &function);
+    let why = python_modules::reason(ctx, KIND, &function);
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     CallError::Invocation(format!("Executor '{name}' is not available{why}"))
 }
 
 fn is_python(ctx: &Context, name: &str) -> bool {
-    python_modules::has(
-        ctx,
-        "executors",
-        &format!("{name}.execute"),
-        name == "splay",
-    )
+    python_modules::has(ctx, KIND, &format!("{name}.execute"), name == "splay")
 }
 
 /// An executor in Python around the function.
@@ -111,22 +129,11 @@ fn in_python(ctx: &Context, name: &str, fun: &str, args: &[Value]) -> Result<Opt
         keywords.into(),
     ];
     let answer = python_modules::ask(ctx, "execute", args, &mut Nothing)?;
-    let Value::Array(mut pair) = answer else {
-        return Ok(None);
-    };
-    let retcode = pair.pop().unwrap_or_default();
-    let value = pair.pop().unwrap_or_default();
+    let (value, retcode) = value_and_retcode(answer);
     if value.is_nil() {
         return Ok(None);
     }
-    Ok(Some(CallOutcome {
-        out: function.out.map(str::to_owned),
-        by: match function.python {
-            Some(Origin::Salt(by)) => Some(by.to_owned()),
-            _ => None,
-        },
-        ..super::finished(value, retcode)
-    }))
+    Ok(Some(super::returned(function, value, retcode)))
 }
 
 /// Waits for a time that depends on the minion's id and leaves the function to the next executor.
@@ -141,23 +148,15 @@ fn splay(ctx: &Context) -> Result<Option<CallOutcome>> {
         let text = "splaytime must be a positive integer";
         return Err(CallError::raised("ValueError", text));
     }
-    let delay = hash_of(&ctx.id) % within;
+    let delay = fnv(ctx.id.as_bytes()) % within;
     log::debug!("splay: waiting {delay} seconds of {within}");
     std::thread::sleep(Duration::from_secs(delay));
     Ok(None)
 }
 
-/// Spreads ids evenly (FNV-1a).
-fn hash_of(id: &str) -> u64 {
-    id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
 
     fn ctx(opts: Map, job: Map) -> Context {
         Context {

@@ -419,14 +419,7 @@ pub fn call(ctx: &Context, fun: &str, args: &[Value]) -> CallOutcome {
     };
     let mut retcode = Value::Int(0);
     match run(ctx, function, args, &mut retcode) {
-        Ok(ret) => CallOutcome {
-            out: function.out.map(str::to_owned),
-            by: match function.python {
-                Some(declare::Origin::Salt(by)) => Some(by.to_owned()),
-                _ => None,
-            },
-            ..finished(ret, retcode)
-        },
+        Ok(ret) => returned(function, ret, retcode),
         Err(fault) => failed(fun, function.doc, fault),
     }
 }
@@ -457,6 +450,18 @@ fn run(
     let ret = (function.run)(&mut call);
     *retcode = call.retcode;
     ret
+}
+
+/// The outcome of a function that has returned a value.
+fn returned(function: &Function, ret: Value, retcode: Value) -> CallOutcome {
+    CallOutcome {
+        out: function.out.map(str::to_owned),
+        by: match function.python {
+            Some(declare::Origin::Salt(by)) => Some(by.to_owned()),
+            _ => None,
+        },
+        ..finished(ret, retcode)
+    }
 }
 
 fn finished(ret: Value, retcode: Value) -> CallOutcome {

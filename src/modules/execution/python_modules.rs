@@ -6,7 +6,7 @@ use crate::bus;
 use halite_python::events::Listeners;
 use halite_python::files as python_files;
 use halite_python::files::{Known, PythonFiles};
-use halite_python::{HostError, Nothing, PythonError, Scene, Service};
+use halite_python::{HostError, Nothing, PythonError, Scene, Service, questions};
 use halite_wire::{Map, Value};
 use std::sync::{Mutex, PoisonError};
 
@@ -53,7 +53,7 @@ pub fn find(ctx: &Context, fun: &str, thorough: bool) -> Option<&'static Functio
         fun.to_owned()
     };
     let look = || {
-        let args = vec!["modules".into(), fun.into(), thorough.into()];
+        let args = questions::find_args("modules", fun, !thorough);
         match question(ctx, "find", args) {
             Ok(Value::Map(map)) => Some(Some(described(ctx, map))),
             Ok(_) => Some(None),
@@ -121,10 +121,7 @@ pub fn reason(ctx: &Context, kind: &str, fun: &str) -> Option<String> {
     }
     let args = vec![kind.into(), module.into()];
     match question(ctx, "reason", args) {
-        Ok(why) => Some(match why.as_str()? {
-            "" => format!("'{module}' __virtual__ returned False"),
-            why => format!("'{module}' __virtual__ returned False: {why}"),
-        }),
+        Ok(why) => questions::reason_text(module, &why),
         Err(HostError::Broken(why)) => Some(format!("'{fun}' is not available: {why}")),
         Err(HostError::Raised(_)) => None,
     }
@@ -146,7 +143,7 @@ fn request(
     let mut functions = Functions {
         call,
         more,
-        listeners: Listeners::on(bus::events(&ctx.opts)),
+        listeners: Listeners::default(),
     };
     ctx.python.request(&scene, name, args, &mut functions)
 }
@@ -163,12 +160,10 @@ pub fn has_renderer(ctx: &Context, name: &str, is_ours: bool) -> bool {
 
 /// Whether there is a function in Python that is a part of our own work; `is_ours` if halite has it, too.
 pub fn has(ctx: &Context, kind: &str, function: &str, is_ours: bool) -> bool {
-    let files = python_files::files(&ctx.opts);
-    let module = function.split('.').next().unwrap_or_default();
-    if !files.is_possible(&ctx.opts, kind, module, is_ours) {
+    if !python_files::is_possible(&ctx.opts, kind, function, is_ours) {
         return false;
     }
-    let args = vec![kind.into(), function.into(), (!is_ours).into()];
+    let args = questions::find_args(kind, function, is_ours);
     match question(ctx, "find", args) {
         Ok(found) => found.truthy(),
         Err(e) => {
@@ -189,16 +184,10 @@ pub fn use_function(
     args: Vec<Value>,
     optional: Map,
 ) -> Result<Value> {
-    let args = vec![
-        kind.into(),
-        function.into(),
-        args.into(),
-        Map::new().into(),
-        optional.into(),
-    ];
+    let args = questions::use_args(kind, function, args, Map::new(), optional);
     ask(ctx, "use", args, &mut Nothing).inspect_err(|e| {
-        if let CallError::Traced(class, text, trace) = e {
-            log::error!("{function}: Traceback (most recent call last):\n{trace}{class}: {text}");
+        if matches!(e, CallError::Traced(..)) {
+            log::error!("{function}: {}", e.traceback());
         }
     })
 }
@@ -266,14 +255,11 @@ fn run(call: &mut Call<'_>) -> Result {
         std::mem::take(&mut call.bound.kwargs).into(),
     ];
     let answer = request(call, "call", args, &mut Nothing).map_err(raised)?;
-    let Value::Array(mut pair) = answer else {
-        return Ok(answer);
-    };
-    let retcode = pair.pop().unwrap_or_default();
+    let (value, retcode) = questions::value_and_retcode(answer);
     if retcode.truthy() {
         call.retcode = retcode;
     }
-    Ok(pair.pop().unwrap_or_default())
+    Ok(value)
 }
 
 /// The error of a call for an exception in Python.
@@ -306,7 +292,8 @@ impl Service for Functions<'_, '_> {
     fn ask(&mut self, what: &str, args: &[Value]) -> Result<Value, PythonError> {
         let text = |at: usize| args.get(at).and_then(Value::as_str).unwrap_or_default();
         if text(0) != "modules" {
-            let event = self.listeners.ask(what, args);
+            let opts = &self.call.ctx.opts;
+            let event = self.listeners.ask(what, args, || bus::events(opts));
             return event.unwrap_or_else(|| self.more.ask(what, args));
         }
         if what != "call" {

@@ -29,7 +29,7 @@ pub fn fault(name: &str, system: &Map, config: &MasterConfig) -> Option<String> 
         "file" => FileUsers::parse(system).err(),
         "oidc" => OidcSettings::parse(system).err(),
         "ldap" => ldap::fault(&ldap::settings(config)).map(str::to_owned),
-        other if python::is_possible(config, other) => None,
+        other if python::is_possible(&std::sync::Arc::new(config.as_map()), other) => None,
         other => Some(format!(
             "the system {other:?} is not supported; use one of {}, or a Python file in auth_dirs",
             SYSTEMS.join(", ")

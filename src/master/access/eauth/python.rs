@@ -3,6 +3,7 @@
 
 use super::super::names;
 use halite_config::MasterConfig;
+use halite_python::questions::{find_args, use_args};
 use halite_python::{HostError, JobHost, Nothing, Scene, files};
 use halite_wire::{Map, Value};
 use nix::fcntl::{Flock, FlockArg};
@@ -19,13 +20,9 @@ const AT_ONCE: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Whether a system may be in Python: told from the files' names and texts.
-pub fn is_possible(config: &MasterConfig, name: &str) -> bool {
+pub fn is_possible(opts: &Arc<Map>, name: &str) -> bool {
     let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if !name.chars().all(is_letter) {
-        return false;
-    }
-    let opts = Arc::new(config.as_map());
-    files::files(&opts).is_possible(&opts, KIND, name, false)
+    name.chars().all(is_letter) && files::is_possible(opts, KIND, name, false)
 }
 
 /// Checks a password; returns the user's groups.
@@ -40,7 +37,7 @@ pub fn authenticate(
     password: &str,
 ) -> Result<Vec<String>, String> {
     let opts = Arc::new(config.as_map());
-    if !is_possible(config, name) {
+    if !is_possible(&opts, name) {
         return Err(format!("the system {name:?} is not supported"));
     }
     refuse_other_spellings(system, user)?;
@@ -56,23 +53,19 @@ pub fn authenticate(
             HostError::Broken(_) => format!("the process of {name} has failed, or took too long"),
         })
     };
-    let call = |function: &str, args: Vec<Value>, keywords: Map| {
-        let args = vec![
-            KIND.into(),
-            function.into(),
-            args.into(),
-            Map::new().into(),
-            keywords.into(),
-        ];
-        ask("use", args)
+    let call = |function: &str, args: Vec<Value>| {
+        let function = format!("{name}.{function}");
+        ask(
+            "use",
+            use_args(KIND, &function, args, Map::new(), Map::new()),
+        )
     };
     let has = |function: &str| {
-        let find = vec![
-            KIND.into(),
-            format!("{name}.{function}").into(),
-            true.into(),
-        ];
-        ask("find", find).map(|found| found.truthy())
+        let found = ask(
+            "find",
+            find_args(KIND, &format!("{name}.{function}"), false),
+        );
+        found.map(|found| found.truthy())
     };
     for rights in ["acl", "process_acl"] {
         // Not passed over: it may take rights away.
@@ -86,7 +79,7 @@ pub fn authenticate(
         return Err(format!("{name} has no auth()"));
     }
     let given = vec![user.into(), password.into()];
-    match call(&format!("{name}.auth"), given, Map::new())? {
+    match call("auth", given)? {
         Value::Bool(true) => {}
         no if !no.truthy() => return Err("unknown user or wrong password".to_owned()),
         // A text such as "denied" is no yes.
@@ -95,7 +88,7 @@ pub fn authenticate(
     if !has("groups")? {
         return Ok(Vec::new());
     }
-    let found = call(&format!("{name}.groups"), vec![user.into()], Map::new())?;
+    let found = call("groups", vec![user.into()])?;
     Ok(found.str_list())
 }
 

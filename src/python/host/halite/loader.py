@@ -141,6 +141,12 @@ class Loader:
         """Why a module has no functions, if it is there."""
         return self.kinds[kind].reasons.get(module)
 
+    def do_check(self):
+        """What is wrong with the files; none of them runs."""
+        from halite import check
+
+        return check.broken(self.kinds)
+
     def do_call(self, name, args, kwargs, kind="modules", run=None):
         """An execution function or one of a runner or wheel: its value and the return code that it has set."""
         function = self.function(kind, name)
@@ -148,24 +154,20 @@ class Loader:
             # As Salt tells a runner which run it is.
             names = {"__%s__" % key: value for key, value in run.items()}
             getattr(function.code, "__globals__", {}).update(names, __jid_event__=RunEvents(self.wire))
+        return self.with_retcode(lambda: function.code(*args, **kwargs))
+
+    def with_retcode(self, run):
+        """A value, and the return code that was set for it."""
         before = self.context.pop("retcode", 0)
         try:
-            value = function.code(*args, **kwargs)
-            if isinstance(value, types.GeneratorType):
-                value = collected(value)
-            return [value, self.context.get("retcode", 0)]
+            return [whole(run()), self.context.get("retcode", 0)]
         finally:
             self.context["retcode"] = before or self.context.get("retcode", 0)
 
     def do_execute(self, name, data, fun, args, kwargs):
         """An executor, around an execution function: its value, nothing if the next one is to run it, and the return code."""
         function = self.function("executors", name + ".execute")
-        before = self.context.pop("retcode", 0)
-        try:
-            value = function.code(self.opts, data, self.salt[fun], args, kwargs)
-            return [collected(value) if isinstance(value, types.GeneratorType) else value, self.context.get("retcode", 0)]
-        finally:
-            self.context["retcode"] = before or self.context.get("retcode", 0)
+        return self.with_retcode(lambda: function.code(self.opts, data, self.salt[fun], args, kwargs))
 
     def do_engine(self, name, settings):
         """An engine, until it ends."""
@@ -208,14 +210,18 @@ class Loader:
         kwargs.update((key, value) for key, value in optional.items() if key in known)
         if kind == "matchers" and "opts" in known:
             kwargs["opts"] = self.opts
-        value = function.code(*args, **kwargs)
-        return plain(collected(value) if isinstance(value, types.GeneratorType) else value)
+        return plain(whole(function.code(*args, **kwargs)))
 
     def do_grains(self):
         """The grains of all modules of grains."""
         from halite import grains
 
         return grains.collect(self)
+
+
+def whole(value):
+    """What a generator function returns, collected."""
+    return collected(value) if isinstance(value, types.GeneratorType) else value
 
 
 class RunEvents:

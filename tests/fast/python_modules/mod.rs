@@ -2,8 +2,9 @@
 //!
 //! The outcomes of a corpus of 134 files are compared with stock's in `tests/stock/python.rs`.
 
+mod files;
+
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use testing::wait_until;
@@ -156,43 +157,6 @@ fn python_is_started_only_where_it_is_needed() {
     );
 }
 
-#[test]
-fn an_interpreter_that_is_none_is_told() {
-    let tree = Tree::new("python: /bin/false");
-    tree.write("ext/modules/own.py", "def f():\n    return 1\n");
-    let words = tree.words(&["own.f"]);
-    assert!(
-        words.contains("/bin/false does not run (exit status: 1)"),
-        "{words}"
-    );
-    // The last words of one that is too old, or that lacks something.
-    let old = tree.write(
-        "old",
-        "#!/bin/sh\necho first >&2\necho 'Python 3.8 or later is needed' >&2\nexit 1\n",
-    );
-    std::fs::set_permissions(&old, PermissionsExt::from_mode(0o755)).unwrap();
-    tree.write("minion", &format!("id: m1\nfile_client: local\nroot_dir: {0}\nextension_modules: {0}/ext\npython: {0}/old\n", tree.dir().display()));
-    let words = tree.words(&["own.f"]);
-    assert!(
-        words.contains("exit status: 1: Python 3.8 or later is needed"),
-        "{words}"
-    );
-}
-
-#[test]
-fn what_others_may_change_is_not_run() {
-    let tree = Tree::new("");
-    let file = tree.write("ext/modules/open.py", "def f():\n    return 1\n");
-    assert_eq!(tree.call(&["open.f"]), 1);
-    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o666)).unwrap();
-    let words = tree.words(&["open.f"]);
-    assert!(words.contains("'open.f' is not available."), "{words}");
-    assert!(
-        words.contains("open.py: not used, because another user owns it or can write to it"),
-        "{words}"
-    );
-}
-
 /// A host that dies is one failed function; the next one gets another host.
 #[test]
 fn a_host_that_dies_is_one_failed_state() {
@@ -308,54 +272,6 @@ def hello():
             "{words}: {lines:?}"
         );
     }
-}
-
-/// Compiled code beside a module is not believed: others may have put it there.
-#[test]
-fn compiled_files_are_not_read() {
-    let tree = Tree::new("");
-    let make = "\
-import os, py_compile, sys
-path = sys.argv[1]
-for word in ('EVIL', 'GOOD'):
-    with open(path, 'w') as file:
-        file.write('def f():\\n    return %r\\n' % word)
-    os.utime(path, (1700000000, 1700000000))
-    if word == 'EVIL':
-        py_compile.compile(path)
-";
-    let path = tree.write("ext/modules/pc.py", "");
-    let made = Command::new("python3")
-        .args(["-c", make])
-        .arg(&path)
-        .status()
-        .unwrap();
-    assert!(made.success() && path.parent().unwrap().join("__pycache__").exists());
-    assert_eq!(tree.call(&["pc.f"]), "GOOD");
-}
-
-/// What a module imports from beside it is checked as the module is.
-#[test]
-fn what_modules_import_beside_them_is_checked() {
-    let tree = Tree::new("");
-    tree.write(
-        "ext/modules/good.py",
-        "import helper\ndef f():\n    return helper.word\n",
-    );
-    tree.write(
-        "ext/modules/pack/__init__.py",
-        "from pack.part import word\ndef f():\n    return word\n",
-    );
-    tree.write("ext/modules/pack/part.py", "word = 'of a part'\n");
-    let helper = tree.write("ext/modules/helper.py", "word = 'beside'\n");
-    assert_eq!(tree.call(&["good.f"]), "beside");
-    assert_eq!(tree.call(&["pack.f"]), "of a part");
-    std::fs::set_permissions(&helper, PermissionsExt::from_mode(0o666)).unwrap();
-    let words = tree.words(&["good.f"]);
-    assert!(
-        words.contains("helper.py: another user owns it or can write to it"),
-        "{words}"
-    );
 }
 
 /// A module that leaves a question before its answer is there, or forks, gets no answer that is for another question.
@@ -549,34 +465,5 @@ fn what_stands_around_functions_may_be_python() {
     assert!(
         out.contains("True") && err.contains("nested is used"),
         "{out}{err}"
-    );
-}
-
-/// What Python's `site` would have done is there when something needs it.
-#[test]
-fn installed_packages_are_found() {
-    let tree = Tree::new("");
-    tree.write(
-        "ext/modules/look.py",
-        "import sys\n\
-         def places():\n    return [any('-packages' in place for place in sys.path), 'site' in sys.modules]\n\
-         def versions():\n    import importlib.metadata\n    return len(list(importlib.metadata.distributions())) > 0 and places()[0]\n\
-         def threaded():\n    import threading\n    found = []\n    one = threading.Thread(target=lambda: found.extend(places()))\n    \
-         one.start()\n    one.join()\n    return found\n\
-         def missing():\n    try:\n        import no_such_package\n    except ImportError as error:\n        return [error.name, places()[0]]\n",
-    );
-    assert_eq!(
-        tree.call(&["look.missing"]),
-        serde_json::json!(["no_such_package", true])
-    );
-    assert_eq!(tree.call(&["look.versions"]), true);
-    // Before there are threads, which would wait for one another.
-    assert_eq!(
-        tree.call(&["look.threaded"]),
-        serde_json::json!([true, true])
-    );
-    assert_eq!(
-        tree.call(&["look.places"]),
-        serde_json::json!([false, false])
     );
 }
