@@ -239,6 +239,7 @@ impl Answer {
     pub fn response(self, form: Form) -> Response<Content> {
         let mut response = text_response(self.status, form.media(), form.write(&self.value));
         response.headers_mut().extend(self.headers);
+        by_form(&mut response);
         response
     }
 
@@ -268,8 +269,15 @@ impl Answer {
         if let Ok(tag) = HeaderValue::from_str(&tag) {
             response.headers_mut().insert(ETAG, tag);
         }
+        by_form(&mut response);
         response
     }
+}
+
+/// Tells caches that there are several forms of it.
+fn by_form(response: &mut Response<Content>) {
+    let accept = HeaderValue::from_static("Accept");
+    response.headers_mut().append(VARY, accept);
 }
 
 /// A file, as it is.

@@ -8,8 +8,8 @@ use halite_crypto::random_hex;
 use halite_wire::Value;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
-use hyper::{Request, StatusCode};
+use hyper::header::{ACCEPT, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Request, StatusCode, Version};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -146,6 +146,21 @@ pub(super) fn request_id(headers: &HeaderMap) -> HeaderValue {
         let made = HeaderValue::from_str(&random_hex(8));
         made.unwrap_or(HeaderValue::from_static("none"))
     })
+}
+
+/// Whether a request names its host as HTTP/1.1 wants it: once (RFC 9112, 3.2). Programs before this one may have understood another one.
+///
+/// # Errors
+/// 400.
+pub(super) fn one_host<B>(request: &Request<B>) -> Result<(), ApiError> {
+    let hosts = request.headers().get_all(HOST).iter().count();
+    match request.version() {
+        Version::HTTP_11 if hosts != 1 => Err(ApiError::new(
+            StatusCode::BAD_REQUEST,
+            "HTTP/1.1 needs one Host header",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// What a browser asks for in its address bar: pages before anything else.

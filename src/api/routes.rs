@@ -2,6 +2,7 @@
 //! document) is written from it.
 
 use crate::answer::ApiError;
+use halite_config::ApiConfig;
 use hyper::Method;
 
 /// What answers.
@@ -242,6 +243,38 @@ pub fn find(method: &Method, path: &str, segments: &[&str]) -> Result<&'static R
         true => Err(ApiError::no_match()),
         false => Err(ApiError::not_found(path)),
     }
+}
+
+/// The segments of a path as the table has them: settings may give the first ones other names.
+pub fn named_as_in_table(api: &ApiConfig, mut segments: Vec<String>) -> Vec<String> {
+    let Some(first) = segments.first_mut() else {
+        return segments;
+    };
+    for (name, here) in [
+        ("hook", &api.webhook_url),
+        ("app", &api.app_path),
+        ("static", &api.static_path),
+    ] {
+        if first == here {
+            name.clone_into(first);
+            return segments;
+        }
+        if first == name {
+            // No path has it.
+            first.insert(0, '/');
+        }
+    }
+    segments
+}
+
+/// What a browser gets for the address alone.
+pub fn first_page(api: &ApiConfig) -> Option<&'static Route> {
+    let path = match (&api.app, api.console) {
+        (Some(_), _) => "/app/{file*}",
+        (None, true) => "/console/{file*}",
+        (None, false) => return None,
+    };
+    ROUTES.iter().find(|route| route.path == path)
 }
 
 /// The methods of a path, as the header `Allow` has them.

@@ -8,7 +8,7 @@ use crate::events::Bus;
 use crate::limits::{Limits, Share, Shares, StopAtEnd, network_of, place};
 use crate::lowstate::Runner;
 use crate::request::{
-    Call, REQUEST_ID, TOKEN, request_id, segments_of, session_id, too_large, wants_page,
+    Call, REQUEST_ID, TOKEN, one_host, request_id, segments_of, session_id, too_large, wants_page,
 };
 use crate::routes::{self, Access, Endpoint, Route};
 use crate::session::{Session, Sessions};
@@ -280,11 +280,14 @@ impl Service {
             let refused = ApiError::new(StatusCode::FORBIDDEN, "Bad IP");
             return (refused.response(Form::Json), None);
         }
+        if let Err(e) = one_host(&request) {
+            return (e.response(Form::Json), None);
+        }
         if request.method() == Method::OPTIONS {
             return (preflight(), None);
         }
         let path = request.uri().path().to_owned();
-        let segments = self.named_as_in_table(segments_of(&path));
+        let segments = routes::named_as_in_table(&self.api, segments_of(&path));
         let names: Vec<&str> = segments.iter().map(String::as_str).collect();
         let method = request.method().clone();
         let mut route = routes::find(&method, &path, &names);
@@ -296,7 +299,7 @@ impl Service {
             && names.is_empty()
             && request.uri().query().is_none()
             && wants_page(request.headers())
-            && let Some(page) = self.first_page()
+            && let Some(page) = routes::first_page(&self.api)
         {
             route = Ok(page);
         }
@@ -337,7 +340,7 @@ impl Service {
             }
         };
         let mut response = match handled {
-            Ok(Reply::Value(answer)) if method == Method::GET => {
+            Ok(Reply::Value(answer)) if [Method::GET, Method::HEAD].contains(&method) => {
                 answer.tagged(form, known.as_ref())
             }
             Ok(Reply::Value(answer)) => answer.response(form),
@@ -346,38 +349,6 @@ impl Service {
         };
         allow(&mut response, routes::methods(&names));
         (response, route.ok())
-    }
-
-    /// Settings may give these paths other names.
-    fn named_as_in_table(&self, mut segments: Vec<String>) -> Vec<String> {
-        let Some(first) = segments.first_mut() else {
-            return segments;
-        };
-        let api = &self.api;
-        for (name, here) in [
-            ("hook", &api.webhook_url),
-            ("app", &api.app_path),
-            ("static", &api.static_path),
-        ] {
-            if first == here {
-                name.clone_into(first);
-                return segments;
-            }
-            if first == name {
-                // No path has it.
-                first.insert(0, '/');
-            }
-        }
-        segments
-    }
-
-    fn first_page(&self) -> Option<&'static Route> {
-        let path = match (&self.api.app, self.api.console) {
-            (Some(_), _) => "/app/{file*}",
-            (None, true) => "/console/{file*}",
-            (None, false) => return None,
-        };
-        routes::ROUTES.iter().find(|route| route.path == path)
     }
 
     async fn read_and_handle(

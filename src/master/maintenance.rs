@@ -1,8 +1,8 @@
 //! Maintenance.
 //!
 //! Owns periodic work: rotation of the AES key (requested by `halite-key` through the file `cachedir/.dfn`, and
-//! every `publish_session` seconds; [`super::rotation`] decides), removal of old jobs and expired tokens, and,
-//! in a thread, updates of the file server. Binds nothing; fires events on `master_event_pull.ipc` and
+//! every `publish_session` seconds; [`super::rotation`] decides), removal of old jobs and expired tokens, when minions
+//! were connected last, and, in a thread, updates of the file server. Binds nothing; fires events on `master_event_pull.ipc` and
 //! publishes through `publish_pull.ipc`.
 //!
 //! On failure: nothing is lost, its successor continues.
@@ -16,7 +16,8 @@ use halite_config::MasterConfig;
 use halite_crypto::KeyString;
 use halite_store::Stores;
 use halite_store::jobs::JobStore;
-use halite_store::presence::connected_ids;
+use halite_store::keys::KeyState;
+use halite_store::presence::{Addresses, ConnectedHere};
 use halite_store::tokens::TokenStore;
 use halite_sys::exit::ExitError;
 use halite_sys::shared::SharedSecret;
@@ -24,7 +25,7 @@ use halite_sys::signals::StopFlag;
 use halite_sys::time::{unix_now, unix_now_f64, unix_now_i64};
 use halite_transport::sockets::{Context, Push, PushOptions};
 use halite_wire::Value;
-use halite_wire::ids::JidClock;
+use halite_wire::ids::{JidClock, MinionId};
 use halite_wire::msgpack::{self, Profile};
 use std::time::{Duration, Instant};
 
@@ -48,6 +49,7 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
     let (mut rotations, mut last) = (0u64, 0u64);
     let mut looped: Option<Instant> = None;
     let mut presence = PresenceEvents::default();
+    let mut connected = ConnectedHere::default();
     roles.ready();
     // The role `cluster` decides for all masters of a cluster, and tells who is connected to any of them.
     let is_alone = config.cluster().is_none();
@@ -70,11 +72,14 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
                 let keep = Duration::from_secs(config.keep_jobs_seconds);
                 stores.owners.expire(keep);
             }
-            if config.presence_events && is_alone {
-                match connected_ids(config, &stores, None) {
-                    Ok(found) => bus.fire_all(presence.next(found.keys().cloned().collect())),
-                    Err(e) => log::error!("cannot determine which minions are connected: {e}"),
+            match connected.look_everywhere(config, &stores, None) {
+                Ok(found) => {
+                    note(&stores, &found);
+                    if config.presence_events && is_alone {
+                        bus.fire_all(presence.next(found.into_keys().collect()));
+                    }
                 }
+                Err(e) => log::error!("cannot determine which minions are connected: {e}"),
             }
             expire_tokens(&*stores.tokens);
         }
@@ -85,6 +90,20 @@ pub fn run(config: &MasterConfig, roles: &Roles, stop: &StopFlag) -> Result<(), 
         return Err(ExitError::new(1, "the file server thread has panicked"));
     }
     Ok(())
+}
+
+/// These minions are connected now. Those that have no accepted key any more are forgotten.
+fn note(stores: &Stores, connected: &Addresses) {
+    let accepted = stores.keys.list(KeyState::Accepted);
+    let noted = accepted.and_then(|ids| {
+        let is_accepted = |id: &MinionId| ids.binary_search(id).is_ok();
+        stores
+            .last_seen
+            .note(connected, unix_now_i64(), &is_accepted)
+    });
+    if let Err(e) = noted {
+        log::error!("cannot keep when minions were connected: {e}");
+    }
 }
 
 fn pause(stop: &StopFlag) {

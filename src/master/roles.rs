@@ -84,7 +84,7 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         title: "Maintenance",
         binds: "",
         connects: "publish_pull.ipc, master_event_pull.ipc",
-        owns: "key rotation, the end of old jobs",
+        owns: "key rotation, the end of old jobs, when minions were connected last",
         is_enabled: always,
         may: Privileges {
             programs: Programs::WithGit,

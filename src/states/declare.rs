@@ -82,7 +82,7 @@ pub type Result<T = StateOutcome, E = CallError> = std::result::Result<T, E>;
 #[derive(Debug, Default)]
 pub struct RunData {
     /// All calls of the run (`__lowstate__`).
-    pub low: Vec<Map>,
+    pub low: Vec<Arc<Map>>,
     accumulated: Mutex<Vec<Accumulator>>,
 }
 
@@ -98,7 +98,7 @@ struct Accumulator {
 
 impl RunData {
     /// For these calls.
-    pub fn new(low: Vec<Map>) -> RunData {
+    pub fn new(low: Vec<Arc<Map>>) -> RunData {
         RunData {
             low,
             accumulated: Mutex::default(),

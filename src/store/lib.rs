@@ -49,6 +49,8 @@ pub struct Stores {
     pub gateways: Arc<dyn gateways::GatewayStores>,
     /// Requests for a new publication key.
     pub rotation: Arc<dyn records::RotationRequests>,
+    /// When minions were connected last.
+    pub last_seen: Arc<dyn presence::LastSeen>,
     /// Minions that are connected to other masters of the cluster.
     pub elsewhere: Arc<dyn presence::Elsewhere>,
 }

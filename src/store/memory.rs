@@ -9,7 +9,7 @@ use crate::jobs::{JobStore, JobUpdate, Returned, StoredJob, StoredReturn};
 use crate::keys::{IdList, KeyLock, KeyState, KeyStore, Version, universal_newlines};
 use crate::mine::{MineStore, merge};
 use crate::minions::{DataPart, DataVersion, MinionCache, MinionData, check_size};
-use crate::presence::{Addresses, Elsewhere};
+use crate::presence::{Addresses, Elsewhere, LastSeen};
 use crate::records::{JobOwners, RotationRequests, Syndics};
 use crate::sessions::SessionStore;
 use crate::tokens::{Token, TokenDigest, TokenStore};
@@ -37,6 +37,7 @@ pub fn stores() -> Stores {
         syndics: Arc::new(MemorySyndics::default()),
         gateways: Arc::new(MemoryGateways::default()),
         rotation: Arc::new(MemoryRotation::default()),
+        last_seen: Arc::new(MemoryLastSeen::default()),
         elsewhere: Arc::new(MemoryElsewhere::default()),
     }
 }
@@ -571,6 +572,27 @@ impl Elsewhere for MemoryElsewhere {
     }
 
     fn get(&self) -> Addresses {
+        lock(&self.0).clone()
+    }
+}
+
+#[derive(Default)]
+struct MemoryLastSeen(Mutex<BTreeMap<MinionId, i64>>);
+
+impl LastSeen for MemoryLastSeen {
+    fn note(
+        &self,
+        connected: &Addresses,
+        now: i64,
+        keep: &dyn Fn(&MinionId) -> bool,
+    ) -> io::Result<()> {
+        let mut all = lock(&self.0);
+        all.retain(|id, _| keep(id));
+        all.extend(connected.keys().map(|id| (id.clone(), now)));
+        Ok(())
+    }
+
+    fn get(&self) -> BTreeMap<MinionId, i64> {
         lock(&self.0).clone()
     }
 }

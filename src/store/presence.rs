@@ -38,6 +38,23 @@ pub trait Elsewhere: Send + Sync {
     fn get(&self) -> Addresses;
 }
 
+/// When minions were connected last: what somebody who looks now and then has found.
+pub trait LastSeen: Send + Sync {
+    /// These are connected at `now`, in Unix seconds. Of the others, those are forgotten for which `keep` is false.
+    ///
+    /// # Errors
+    /// It cannot be stored.
+    fn note(
+        &self,
+        connected: &Addresses,
+        now: i64,
+        keep: &dyn Fn(&MinionId) -> bool,
+    ) -> io::Result<()>;
+
+    /// Unix seconds by id.
+    fn get(&self) -> BTreeMap<MinionId, i64>;
+}
+
 /// Connected minions and the address of each, at all masters of a cluster: of all with cached grains, or of `subset`.
 ///
 /// # Errors
@@ -47,19 +64,7 @@ pub fn connected_ids(
     stores: &Stores,
     subset: Option<&[MinionId]>,
 ) -> io::Result<Addresses> {
-    if !config.minion_data_cache {
-        return Ok(Addresses::new());
-    }
-    let elsewhere = elsewhere(config, stores);
-    let mut found = match subset {
-        Some(subset) => {
-            let known = subset.iter().filter_map(|id| elsewhere.get_key_value(id));
-            known.map(|(id, address)| (id.clone(), *address)).collect()
-        }
-        None => elsewhere,
-    };
-    found.extend(ConnectedHere::default().look(config, stores, subset)?);
-    Ok(found)
+    ConnectedHere::default().look_everywhere(config, stores, subset)
 }
 
 /// The minions that are connected to other masters; without a cluster there are none.
@@ -109,6 +114,27 @@ impl ConnectedHere {
             let address = known.iter().find(|address| peers.contains(address));
             found.extend(address.map(|address| (id, *address)));
         }
+        Ok(found)
+    }
+
+    /// As [`connected_ids`].
+    ///
+    /// # Errors
+    /// The cache cannot be listed.
+    pub fn look_everywhere(
+        &mut self,
+        config: &MasterConfig,
+        stores: &Stores,
+        subset: Option<&[MinionId]>,
+    ) -> io::Result<Addresses> {
+        if !config.minion_data_cache {
+            return Ok(Addresses::new());
+        }
+        let mut found = elsewhere(config, stores);
+        if let Some(subset) = subset {
+            found.retain(|id, _| subset.contains(id));
+        }
+        found.extend(self.look(config, stores, subset)?);
         Ok(found)
     }
 

@@ -327,3 +327,19 @@ fn minions_at_other_masters_are_kept() {
         assert_eq!(stores.elsewhere.get(), connected);
     });
 }
+
+#[test]
+fn the_last_time_of_each_minion_is_kept() {
+    each(|stores| {
+        let at = |ids: &[&str]| {
+            let address = "10.0.0.1".parse().unwrap();
+            ids.iter().map(|name| (id(name), address)).collect()
+        };
+        let seen = &stores.last_seen;
+        assert!(seen.get().is_empty());
+        seen.note(&at(&["a", "b", "c"]), 10, &|_| true).unwrap();
+        seen.note(&at(&["b"]), 20, &|id| id.as_str() != "c")
+            .unwrap();
+        assert_eq!(seen.get(), [(id("a"), 10), (id("b"), 20)].into());
+    });
+}

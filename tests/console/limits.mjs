@@ -161,11 +161,15 @@ async function phone({ browser, config, first }) {
 /** Answers in the place of the service, as from a fleet of this size. */
 async function pretend(page, count) {
   const ids = Array.from({ length: count }, (_, at) => `host-${at}`);
+  // The last one is not connected.
+  const present = ids.slice(0, -1);
   const grains = { osfinger: 'Debian-12', saltversion: '3008.3' };
+  const ofEach = (value) => (kwarg) => Object.fromEntries(kwarg.tgt.map((id) => [id, value]));
   const answers = {
     'fleet.match': () => ids,
-    'manage.present': (kwarg) => (kwarg.show_ip ? Object.fromEntries(ids.map((id, at) => [id, `10.0.${at >> 8}.${at & 255}`])) : ids),
-    'cache.grains': (kwarg) => Object.fromEntries(kwarg.tgt.map((id) => [id, grains])),
+    'fleet.seen': ofEach('2026-11-01T12:00:00Z'),
+    'manage.present': (kwarg) => (kwarg.show_ip ? Object.fromEntries(present.map((id, at) => [id, `10.0.${at >> 8}.${at & 255}`])) : present),
+    'cache.grains': ofEach(grains),
   };
   const asked = { most: 0 };
   await page.setRequestInterception(true);
@@ -215,6 +219,8 @@ async function large({ browser, config }) {
   await page.keyboard.press('End');
   await says(page, '.list .space .id', `host-${COUNT - 1}`);
   await until(page, 'grains of the last row', () => document.querySelector('.list .active').textContent.includes('Debian-12'));
+  const seen = await page.$$eval('.list .space [role=row]', (rows) => rows.filter((row) => row.textContent.includes('2026')).map((row) => row.querySelector('.id').textContent));
+  expect(seen.join() === `host-${COUNT - 1}`, `those that are away have a time, not ${seen}`);
   const drawn = (await page.$$('.list .space [role=row]')).length;
   expect(drawn < 60, `${drawn} rows are in the page`);
   expect(asked.most < 60, `grains of ${asked.most} minions were asked for at once`);

@@ -50,7 +50,7 @@ async function fleet(state) {
   await go(page, '#/fleet');
   await until(page, 'three connected minions', () => [...document.querySelectorAll('.list .space [role=row]')].filter((row) => row.textContent.includes('connected') && !row.textContent.includes('not connected')).length === 3);
   state.ids = await texts(page, '.list .space .id');
-  await until(page, 'versions of the minions', () => [...document.querySelectorAll('.list .space [role=row]')].every((row) => row.children[4].textContent));
+  await until(page, 'versions of the minions', () => [...document.querySelectorAll('.list .space [role=row]')].every((row) => row.children[5].textContent));
   await shot(page, config, 'fleet');
 }
 

@@ -472,6 +472,11 @@ fn nobody_gets_more_than_they_should() {
     let head =
         "POST / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 1900\r\n\r\n";
     assert_eq!(ask(place.port, head, b"").0, 401);
+    // A request that others may take for one to another host.
+    for hosts in ["", "Host: localhost\r\nHost: other\r\n"] {
+        let head = format!("GET / HTTP/1.1\r\n{hosts}Connection: close\r\n\r\n");
+        assert_eq!(ask(place.port, &head, b"").0, 400, "{hosts}");
+    }
     // Tags that are none.
     let (status, _) = request(place.port, "POST", "/hook/a%0A%0Adata:x", &headers, "{}");
     assert_eq!(status, 400);

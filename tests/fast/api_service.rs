@@ -217,6 +217,10 @@ fn it_tells_about_itself() {
     assert_eq!(headers["x-request-id"], "my-1");
     // What a client has is not sent again.
     let (_, headers, _) = get("/", "");
+    let head = "HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    let (_, of_head, body) = ask(place.port, head, b"");
+    assert_eq!((&of_head["etag"], body.len()), (&headers["etag"], 0));
+    assert_eq!(headers["vary"], "Accept");
     let known = format!("If-None-Match: {}\r\n", headers["etag"]);
     let (status, _, body) = get("/", &known);
     assert_eq!((status, body.as_str()), (304, ""));

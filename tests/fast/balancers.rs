@@ -71,11 +71,17 @@ fn minion(master: &Master, ports: [u16; 2], id: &str, address: &str, extra: &str
     minion
 }
 
+/// What a runner says.
+fn runner(master: &Master, args: &[&str]) -> serde_json::Value {
+    let ran = master
+        .halite_cli()
+        .runner(&[args, &["--out=json"]].concat());
+    serde_json::from_str(&ran.ok().expect("the runner ends well")).expect("it is JSON")
+}
+
 /// What `manage.alived` says, with addresses.
 fn alived(master: &Master) -> serde_json::Value {
-    let args = ["manage.alived", "show_ip=True", "--out=json"];
-    let ran = master.halite_cli().runner(&args);
-    serde_json::from_str(&ran.ok().expect("the runner ends well")).expect("it is JSON")
+    runner(master, &["manage.alived", "show_ip=True"])
 }
 
 /// A minion is where the header says, while it is connected; and another balancer's is elsewhere.
@@ -89,8 +95,17 @@ fn is_seen_where_the_header_says(lines: &str, minions: &str) {
     let _two = others.minion(&master, "two", OTHER, minions);
     let both = json!({"one": CLIENT, "two": OTHER});
     wait_until("both are seen", || alived(&master) == both);
+    let file = master.home.cache().join("last_seen");
+    let is_noted = || std::fs::read_to_string(&file).is_ok_and(|text| text.contains("one "));
+    wait_until("the master has looked", is_noted);
     drop(one);
     wait_until("one has gone", || alived(&master) == json!({"two": OTHER}));
+    wait_until("time goes on for the other alone", || {
+        let seen = runner(&master, &["fleet.seen", "*"]);
+        let time = |id: &str| seen[id].as_str().unwrap().parse::<jiff::Timestamp>();
+        let [one, two] = ["one", "two"].map(|id| time(id).unwrap().as_second());
+        two - one > 3
+    });
     let relayed = master.home.sockets().join(".relayed");
     wait_until("nothing else is left", || {
         std::fs::read_to_string(&relayed).unwrap().lines().count() == 1

@@ -110,6 +110,7 @@ export const TEXTS = {
   'fleet.is.not': ['not connected', 'nicht verbunden'],
   'fleet.accepted': ['Accepted keys', 'Angenommene Schlüssel'],
   'fleet.pending': ['Waiting keys', 'Wartende Schlüssel'],
+  'fleet.seen': ['Last seen', 'Zuletzt gesehen'],
   'fleet.address': ['Address', 'Adresse'],
   'fleet.os': ['System', 'System'],
   'fleet.version': ['Version', 'Version'],

@@ -1,11 +1,14 @@
-//! `fleet.status`, master and fleet on one screen, and `fleet.match`. Not one of Salt's runners.
+//! `fleet.status`, master and fleet on one screen, `fleet.match` and `fleet.seen`. Not one of Salt's runners.
 
 use super::cache::targets;
-use super::{Function, RunContext, RunError, RunnerOutput};
+use super::{Args, Function, RunContext, RunError, RunnerOutput};
 use crate::samples::{Samples, number};
 use halite_config::MasterConfig;
 use halite_store::Stores;
 use halite_store::keys::KeyState;
+use halite_store::presence::connected_ids;
+use halite_sys::time::unix_now_i64;
+use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::io;
 
@@ -19,6 +22,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
             let ids: Vec<Value> = found.iter().map(|id| id.as_str().into()).collect();
             Ok(ids.into())
         },
+    },
+    Function {
+        name: "fleet.seen",
+        args: &["?tgt", "?tgt_type"],
+        doc: "When each minion with an accepted key was connected last, or nothing if it was not since the master keeps this. The master looks every loop_interval seconds. No minion is asked.",
+        run: seen,
     },
     Function {
         name: "fleet.status",
@@ -36,6 +45,26 @@ fn status(context: &mut RunContext) -> Result<RunnerOutput, RunError> {
         Err(e) => stopped_status(config, &format!("{}: {e}", path.display()))?,
     };
     Ok(Value::Map(answer).into())
+}
+
+fn seen(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
+    let ids = match targets(context, args)? {
+        Some(ids) => ids,
+        None => context.stores.keys.list(KeyState::Accepted)?.to_vec(),
+    };
+    let now = connected_ids(&context.config, &context.stores, Some(&ids))?;
+    let last = context.stores.last_seen.get();
+    let time = |id: &MinionId| {
+        let seconds = if now.contains_key(id) {
+            Some(unix_now_i64())
+        } else {
+            last.get(id).copied()
+        };
+        let time = seconds.and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+        time.map_or(Value::Nil, |time| time.to_string().into())
+    };
+    let all: Map = ids.iter().map(|id| (id, time(id))).collect();
+    Ok(Value::Map(all).into())
 }
 
 fn stopped_status(config: &MasterConfig, why: &str) -> io::Result<Map> {

@@ -219,6 +219,11 @@ impl MasterConfig {
         self.cachedir.join("gateways").join(name)
     }
 
+    /// When minions were connected last.
+    pub fn last_seen(&self) -> PathBuf {
+        self.cachedir.join("last_seen")
+    }
+
     /// What this master remembers of its cluster.
     pub fn cluster_dir(&self) -> PathBuf {
         self.cachedir.join("cluster")

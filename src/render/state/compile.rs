@@ -25,7 +25,7 @@ impl Compiled {
             seen[at] = true;
             first
         });
-        let mut calls: Vec<Map> = calls.map(|&at| self.graph.chunks[at].clone()).collect();
+        let mut calls: Vec<Map> = calls.map(|&at| (*self.graph.chunks[at]).clone()).collect();
         calls.reverse();
         calls
     }
@@ -76,7 +76,7 @@ pub fn compile(high: &Map, rules: &CompileOptions) -> Result<Compiled, Vec<Strin
     }
     let mut errors = Vec::new();
     for at in 0..graph.chunks.len() {
-        watch_or_require(&mut graph.chunks[at], rules);
+        watch_or_require(graph.change(at), rules);
         if let Err(e) = graph.require(at, &rules.disabled_requisites) {
             errors.push(e);
         }

@@ -5,6 +5,7 @@ use super::{Requisite, reference, tag};
 use halite_target::fnmatch;
 use halite_wire::{Map, Value};
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 /// The number of `order: last`; negative orders count back from it.
 const LAST: f64 = 1_000_000.0;
@@ -23,8 +24,8 @@ struct Node {
 /// Calls with their requisites.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// The calls; [`Graph::order`] refers to them by index.
-    pub chunks: Vec<Map>,
+    /// The calls; [`Graph::order`] refers to them by index. Those who run them hold them, too.
+    pub chunks: Vec<Arc<Map>>,
     nodes: Vec<Node>,
     by_name: HashMap<String, usize>,
     /// Nodes by (state or `id`, name or id).
@@ -46,7 +47,7 @@ impl Graph {
                 .map(Value::str_list)
                 .unwrap_or_default(),
         );
-        self.chunks.push(low);
+        self.chunks.push(Arc::new(low));
         let node = self.node(name, chunk);
         for key in [
             (state.clone(), called.clone()),
@@ -54,10 +55,15 @@ impl Graph {
             ("id".to_owned(), id),
             ("id".to_owned(), called),
         ] {
-            let at = *self.lookup_at.entry(key.clone()).or_insert_with(|| {
-                self.lookup.push((key, Vec::new()));
-                self.lookup.len() - 1
-            });
+            let at = match self.lookup_at.get(&key) {
+                Some(&at) => at,
+                None => {
+                    let at = self.lookup.len();
+                    self.lookup_at.insert(key.clone(), at);
+                    self.lookup.push((key, Vec::new()));
+                    at
+                }
+            };
             if !self.lookup[at].1.contains(&node) {
                 self.lookup[at].1.push(node);
             }
@@ -69,6 +75,11 @@ impl Graph {
             }
         }
         chunk
+    }
+
+    /// A call, to be changed.
+    pub(super) fn change(&mut self, chunk: usize) -> &mut Map {
+        Arc::make_mut(&mut self.chunks[chunk])
     }
 
     fn node(&mut self, name: String, chunk: usize) -> usize {
@@ -111,7 +122,7 @@ impl Graph {
             Requisite::OnchangesAny,
         ];
         for kind in ORDER {
-            let low = &self.chunks[chunk];
+            let low = self.chunks[chunk].clone();
             let Some(list) = low.get(kind.name()).and_then(Value::as_array) else {
                 continue;
             };
@@ -119,13 +130,14 @@ impl Graph {
                 log::warn!("the requisite {} is disabled and ignored", kind.name());
                 continue;
             }
-            let place = format!(
-                "in state [{}] in SLS [{}]",
-                low.str("name").unwrap_or_default(),
-                low.str("__sls__").unwrap_or("None")
-            );
-            let list = list.to_vec();
-            for item in &list {
+            let place = || {
+                format!(
+                    "in state [{}] in SLS [{}]",
+                    low.str("name").unwrap_or_default(),
+                    low.str("__sls__").unwrap_or("None")
+                )
+            };
+            for item in list {
                 let Some((key, value)) = reference(item) else {
                     continue;
                 };
@@ -135,15 +147,17 @@ impl Graph {
                     Value::Nil => continue,
                     _ => {
                         return Err(format!(
-                            "Requisite [{}: {key}] {place} must have a string as the value",
-                            kind.name()
+                            "Requisite [{}: {key}] {} must have a string as the value",
+                            kind.name(),
+                            place()
                         ));
                     }
                 };
                 let Some(targets) = self.find(&key, &value) else {
                     return Err(format!(
-                        "Referenced state does not exist for requisite [{}: ({key}: {value})] {place}",
-                        kind.name()
+                        "Referenced state does not exist for requisite [{}: ({key}: {value})] {}",
+                        kind.name(),
+                        place()
                     ));
                 };
                 self.add_edges(chunk, kind, &targets);
@@ -202,8 +216,8 @@ impl Graph {
     /// `node`, then the target itself (`DependencyGraph._add_prereq`).
     fn add_prereq(&mut self, node: usize, target: usize) {
         let (asking, asked) = (self.nodes[node].chunk, self.nodes[target].chunk);
-        self.chunks[asking].set("__prerequiring__", true);
-        self.chunks[asked].set("__prereq__", true);
+        self.change(asking).set("__prerequiring__", true);
+        self.change(asked).set("__prereq__", true);
         let known = self
             .by_name
             .contains_key(&trial_name(&self.nodes[target].name));
@@ -276,13 +290,13 @@ impl Graph {
     fn key(&mut self, at: usize, cap: f64) -> Key {
         let chunk = self.nodes[at].chunk;
         let mut order = number(self.chunks[chunk].get("order"), cap);
-        if let Some(name_order) = self.chunks[chunk].remove("name_order") {
+        if let Some(name_order) = self.change(chunk).remove("name_order") {
             order += number(Some(&name_order), 0.0) / 10_000.0;
         }
         if order < 0.0 {
             order += cap + LAST;
         }
-        self.chunks[chunk].set("order", as_value(order));
+        self.change(chunk).set("order", as_value(order));
         let own = order;
         let mut least = f64::INFINITY;
         let mut heaviest = None;

@@ -14,11 +14,15 @@ struct Listener {
 impl Run<'_, '_> {
     /// Calls `mod_watch` of each state that listens to a changed one.
     pub(super) fn listeners(&mut self, order: &[usize]) {
+        let mut all = self.compiled.graph.chunks.iter();
+        if !all.any(|chunk| chunk.contains("listen") || chunk.contains("listen_in")) {
+            return;
+        }
         let mut seen = Vec::new();
         let chunks: Vec<Map> = order
             .iter()
             .filter(|at| !std::mem::replace(slot(&mut seen, **at), true))
-            .map(|&at| self.compiled.graph.chunks[at].clone())
+            .map(|&at| (*self.compiled.graph.chunks[at]).clone())
             .collect();
         let mut calls: Vec<usize> = Vec::new();
         let mut wrong: Vec<(String, String)> = Vec::new();

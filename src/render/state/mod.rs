@@ -88,18 +88,19 @@ fn is_requisite(key: &str) -> bool {
 
 /// The key of a call in results: `state_|-id_|-name_|-function` (`salt/state.py _gen_tag`).
 pub fn tag(low: &Map) -> String {
-    let part = |key| match low.get(key) {
-        Some(Value::Str(s)) => s.clone(),
-        Some(Value::Int(i)) => i.to_string(),
-        _ => String::new(),
-    };
-    format!(
-        "{}_|-{}_|-{}_|-{}",
-        part("state"),
-        part("__id__"),
-        part("name"),
-        part("fun")
-    )
+    // Made several times for each call.
+    let mut tag = String::with_capacity(64);
+    for key in ["state", "__id__", "name", "fun"] {
+        if key != "state" {
+            tag.push_str("_|-");
+        }
+        match low.get(key) {
+            Some(Value::Str(text)) => tag.push_str(text),
+            Some(Value::Int(number)) => tag.push_str(&number.to_string()),
+            _ => {}
+        }
+    }
+    tag
 }
 
 /// The first key of a map that is text.

@@ -12,6 +12,7 @@ use super::{Requisite, tag};
 use halite_wire::{Map, Value};
 use std::collections::BTreeSet;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::thread::{Scope, ScopedJoinHandle};
 
 /// Deepest recursion: a state may depend on itself through requisites.
@@ -244,7 +245,7 @@ impl<'s, 'e> Run<'s, 'e> {
         if flag(low, "__prereq__") {
             let result = self.trial(low);
             self.trials.insert(tag(low), result);
-            self.compiled.graph.chunks[at].set("__prereq__", false);
+            self.compiled.graph.change(at).set("__prereq__", false);
             return;
         }
         let result = self.call(low);
@@ -279,7 +280,7 @@ impl<'s, 'e> Run<'s, 'e> {
             if matches!(kind, Requisite::Watch | Requisite::WatchAny) && idle {
                 continue;
             }
-            let call = Value::Map(graph.chunks[at].clone());
+            let call = Value::Map((*graph.chunks[at]).clone());
             match all.get_mut(kind.name()) {
                 Some(Value::Array(list)) => list.push(call),
                 _ => all.set(kind.name(), vec![call]),
@@ -321,7 +322,7 @@ impl<'s, 'e> Run<'s, 'e> {
             result
         };
         self.trials.insert(tag(low), result);
-        self.compiled.graph.chunks[at].set("__prereq__", false);
+        self.compiled.graph.change(at).set("__prereq__", false);
         Step::Done
     }
 
@@ -527,7 +528,7 @@ impl<'s, 'e> Run<'s, 'e> {
                 && graph.dependencies(other).is_empty()
                 && self.functions.joins(other)
         };
-        let others: Vec<&Map> = graph.chunks.iter().filter(free).collect();
+        let others: Vec<&Map> = graph.chunks.iter().map(Arc::as_ref).filter(free).collect();
         if others.is_empty() {
             return None;
         }

@@ -284,7 +284,8 @@ impl Service for Run<'_> {
         match (what, text(0)) {
             ("run", "running") => Ok(self.states.so_far().into()),
             ("run", "lowstate") => {
-                let low = self.states.run.low.iter().cloned().map(Value::from);
+                let calls = self.states.run.low.iter();
+                let low = calls.map(|low| Value::from((**low).clone()));
                 Ok(Value::Array(low.collect()))
             }
             ("run", _) => Ok(Map::new().into()),

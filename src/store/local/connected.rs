@@ -1,19 +1,36 @@
-//! Lists of connected minions with their addresses, one file each: a line for each minion.
+//! Lists of connected minions, one file each: a line for each minion, with its address or the time.
 
 use crate::gateways::STALE;
-use crate::presence::{Addresses, Elsewhere};
+use crate::presence::{Addresses, Elsewhere, LastSeen};
 use halite_sys::daemon::{make_dir, write_atomic};
+use halite_wire::ids::MinionId;
+use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::SystemTime;
 
-pub(super) fn write_list(path: &Path, connected: &Addresses) -> io::Result<()> {
-    let lines = connected
-        .iter()
-        .map(|(id, address)| format!("{id} {address}\n"));
+pub(super) fn write_list(
+    path: &Path,
+    list: &BTreeMap<MinionId, impl Display>,
+    mode: u32,
+) -> io::Result<()> {
+    let lines = list.iter().map(|(id, value)| format!("{id} {value}\n"));
     let text: String = lines.collect();
-    write_atomic(path, text.as_bytes(), 0o644)
+    write_atomic(path, text.as_bytes(), mode)
+}
+
+/// What a list says; without its file nothing.
+fn read_lines<T: FromStr>(path: &Path) -> BTreeMap<MinionId, T> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines()
+        .filter_map(|line| {
+            let (id, value) = line.split_once(' ')?;
+            Some((id.parse().ok()?, value.parse().ok()?))
+        })
+        .collect()
 }
 
 /// Empty if there is none, or if its writer has stopped: it is written or touched again and again.
@@ -24,13 +41,42 @@ pub(super) fn read_list(path: &Path) -> Addresses {
     if !fresh {
         return Addresses::new();
     }
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.lines()
-        .filter_map(|line| {
-            let (id, address) = line.split_once(' ')?;
-            Some((id.parse().ok()?, address.parse().ok()?))
-        })
-        .collect()
+    read_lines(path)
+}
+
+/// When minions were connected last: `cachedir/last_seen`.
+#[derive(Clone, Debug)]
+pub struct LocalLastSeen {
+    path: PathBuf,
+}
+
+impl LocalLastSeen {
+    /// In this file. Nothing is read or created yet.
+    pub fn new(path: PathBuf) -> LocalLastSeen {
+        LocalLastSeen { path }
+    }
+}
+
+impl LastSeen for LocalLastSeen {
+    fn note(
+        &self,
+        connected: &Addresses,
+        now: i64,
+        keep: &dyn Fn(&MinionId) -> bool,
+    ) -> io::Result<()> {
+        let before = self.get();
+        let mut all = before.clone();
+        all.retain(|id, _| keep(id));
+        all.extend(connected.keys().map(|id| (id.clone(), now)));
+        if all == before {
+            return Ok(());
+        }
+        write_list(&self.path, &all, 0o600)
+    }
+
+    fn get(&self) -> BTreeMap<MinionId, i64> {
+        read_lines(&self.path)
+    }
 }
 
 /// Minions at other masters: `cachedir/cluster/connected`.
@@ -52,7 +98,7 @@ impl Elsewhere for LocalElsewhere {
         if let Some(dir) = self.path.parent() {
             make_dir(dir, 0o700)?;
         }
-        write_list(&self.path, connected)
+        write_list(&self.path, connected, 0o644)
     }
 
     fn keep(&self) -> io::Result<()> {

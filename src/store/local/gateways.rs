@@ -110,7 +110,7 @@ impl GatewayStore for LocalGateway {
     }
 
     fn put_connected(&self, connected: &BTreeMap<MinionId, IpAddr>) -> io::Result<()> {
-        write_list(&self.list(), connected)
+        write_list(&self.list(), connected, 0o644)
     }
 
     fn connected(&self) -> BTreeMap<MinionId, IpAddr> {

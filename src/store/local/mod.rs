@@ -18,7 +18,7 @@ pub mod transfer;
 
 pub use banks::Bank;
 pub use cluster_sessions::{ClusterSessions, epoch};
-pub use connected::LocalElsewhere;
+pub use connected::{LocalElsewhere, LocalLastSeen};
 pub use gateways::LocalGateways;
 pub use jobs::{BatchIndex, JobLog, StockLayout};
 pub use keys::LocalKeys;
@@ -73,6 +73,7 @@ pub(crate) fn open(config: &MasterConfig) -> Stores {
         syndics: Arc::new(LocalSyndics::new(config)),
         gateways: Arc::new(LocalGateways::new(&config.cachedir)),
         rotation: Arc::new(LocalRotation::new(config)),
+        last_seen: Arc::new(LocalLastSeen::new(config.last_seen())),
         elsewhere: Arc::new(LocalElsewhere::new(&config.cluster_dir())),
     }
 }

@@ -1,7 +1,7 @@
 // The fleet: every minion with an accepted key, whether it is connected, and the grains of those that can be seen.
 
 import * as api from '../api.js';
-import { app, clock, link, problem } from '../state.js';
+import { app, clock, link, moment, problem } from '../state.js';
 import { button, choice, element, field, fill, later } from '../dom.js';
 import { List } from '../list.js';
 import { Target } from '../target.js';
@@ -16,6 +16,9 @@ const grains = new Map();
 const asked = new Map();
 onForget(() => grains.clear());
 
+/** Whether the user may know when minions were connected. */
+const maySee = () => app.permissions.runner('fleet.seen');
+
 /** Asks for the grains of these minions that are not here yet. */
 async function fetchGrains(ids) {
   const lacks = ids.filter((id) => !grains.has(id));
@@ -29,8 +32,9 @@ async function fetchGrains(ids) {
 
 async function ask(ids) {
   try {
-    const found = await api.runner('cache.grains', [], { tgt: ids, tgt_type: 'list' });
-    ids.forEach((id) => grains.set(id, pick(found[id] ?? {})));
+    const target = { tgt: ids, tgt_type: 'list' };
+    const [found, seen] = await Promise.all([api.runner('cache.grains', [], target), maySee() ? api.runner('fleet.seen', [], target) : {}]);
+    ids.forEach((id) => grains.set(id, { ...pick(found[id] ?? {}), seen: seen[id] ? moment(seen[id]) : '' }));
   } finally {
     ids.forEach((id) => asked.delete(id));
   }
@@ -65,6 +69,7 @@ export function show(place, _parts, query) {
     columns: [
       { title: t('minion'), kind: 'id', width: 'minmax(9rem, 2fr)', cell: (row) => element('a', { href: `#/minion/${encodeURIComponent(row.id)}`, tabindex: '-1' }, row.id) },
       { title: t('state'), width: '9.5rem', cell: (row) => mark(row.isConnected) },
+      ...(mayAsk && maySee() ? [{ title: t('fleet.seen'), kind: 'wide', width: '10rem', cell: (row) => row.isConnected === false ? grain('seen')(row) : '' }] : []),
       { title: t('fleet.address'), kind: 'wide mono', width: '1.3fr', cell: (row) => row.ip },
       { title: t('fleet.os'), kind: 'wide', width: '1.3fr', cell: grain('os') },
       { title: t('fleet.version'), kind: 'wide mono', width: '1fr', cell: grain('version') },
