@@ -19,13 +19,17 @@ use halite_sys::log_limiter::LogLimiter;
 use halite_sys::time::unix_now_i64;
 use halite_transport::sockets::{Context, tcp_url};
 use halite_wire::Map;
-use std::net::ToSocketAddrs;
+use std::io;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Wait after a connection that was lost during a sign-in.
 const LOST_PAUSE: Duration = Duration::from_secs(1);
+/// How often a stop is looked for while a name is resolved.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// One address from the option `master`.
 #[derive(Clone, Debug, PartialEq)]
@@ -239,7 +243,10 @@ impl Session {
         let mut admitted = false;
         loop {
             let event = match act {
-                Action::Resolve(at) => self.resolve(at),
+                Action::Resolve(at) => match self.resolve(at, stop) {
+                    Some(event) => event,
+                    None => return Ok(None),
+                },
                 Action::Ask(at, timeout) => match self.ask(requester, at, timeout, stop)? {
                     Some(verdict) => {
                         admitted |= verdict == Verdict::Pending;
@@ -358,16 +365,33 @@ impl Session {
         Ok(Verdict::Accepted(accepted))
     }
 
-    /// Resolves the name each time, since addresses change.
-    fn resolve(&self, at: usize) -> Event {
+    /// Resolves the name each time, since addresses change. `None` if the process must stop.
+    fn resolve(&self, at: usize, stop: &Stop) -> Option<Event> {
         let master = &self.masters[at];
-        match (master.host.as_str(), master.port).to_socket_addrs() {
-            Ok(_) => Event::Resolved,
+        if master.host.parse::<IpAddr>().is_ok() {
+            return Some(Event::Resolved);
+        }
+        let (host, port) = (master.host.clone(), master.port);
+        let (done, found) = mpsc::channel();
+        // A name server that is silent keeps it waiting for half a minute, whatever signals come.
+        std::thread::spawn(move || {
+            let _ = done.send((host.as_str(), port).to_socket_addrs().map(drop));
+        });
+        let found = loop {
+            match found.recv_timeout(LOOK) {
+                Ok(found) => break found,
+                Err(RecvTimeoutError::Timeout) if stop.is_set() => return None,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break Err(io::ErrorKind::Other.into()),
+            }
+        };
+        Some(match found {
+            Ok(()) => Event::Resolved,
             Err(e) => {
                 log::debug!("{}: {e}", master.host);
                 Event::Unresolvable(master.host.clone())
             }
-        }
+        })
     }
 
     /// The preferred master, as named in the option.

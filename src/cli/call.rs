@@ -365,12 +365,14 @@ fn wire_args(args: &[String], verbatim: &[&str]) -> Vec<Value> {
 
 fn documentation(options: &CallOptions, prefix: &str) -> i32 {
     // The site's own modules are in configured directories; without a configuration there are none.
-    let opts = load_minion(&options.common.config_dir)
-        .map(|config| config.as_map())
-        .unwrap_or_default();
-    let ctx = Context {
-        opts: Arc::new(opts),
-        ..Context::default()
+    let ctx = match load_minion(&options.common.config_dir) {
+        // Modules may ask for grains before they have functions.
+        Ok(config) => Context {
+            grains: Arc::new(all_grains(&config)),
+            opts: Arc::new(config.as_map()),
+            ..Context::default()
+        },
+        Err(_) => Context::default(),
     };
     let mut text = String::new();
     for (name, function) in functions_for(&ctx) {

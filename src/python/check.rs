@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// and without an installed Salt nothing is started.
 pub fn faults(opts: &Arc<Map>) -> Vec<String> {
     let files = files(opts);
-    let mut out = files.refused.clone();
+    let mut out: Vec<String> = files.refused.iter().map(|one| one.why.clone()).collect();
     if files.files.is_empty() && installed_salt(opts).is_none() {
         return out;
     }

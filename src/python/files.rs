@@ -50,6 +50,17 @@ pub struct PythonFile {
     pub stamp: String,
 }
 
+/// A file or a directory that is not used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refused {
+    /// `modules`, `states`, ...
+    pub kind: &'static str,
+    /// The module's name; `None` for a directory.
+    pub name: Option<String>,
+    /// Its path, and why.
+    pub why: String,
+}
+
 /// The Python files of a minion or a master.
 #[derive(Debug, Default)]
 pub struct PythonFiles {
@@ -57,8 +68,8 @@ pub struct PythonFiles {
     pub files: Arc<Vec<PythonFile>>,
     /// Of those that may rename themselves: kind and text.
     renaming: Vec<(&'static str, String)>,
-    /// Why others are not used.
-    pub refused: Vec<String>,
+    /// Others that are not used.
+    pub refused: Vec<Refused>,
     /// Another one for each reading.
     pub number: u64,
 }
@@ -88,6 +99,23 @@ impl PythonFiles {
     pub fn is_possible(&self, opts: &Map, kind: &str, module: &str, is_ours: bool) -> bool {
         let elsewhere = || self.may_rename(kind) || installed_salt(opts).is_some();
         self.may_have(kind, module) || !is_ours && elsewhere()
+    }
+
+    /// What is wrong with the file of a function that is not there although its module has a file.
+    pub fn fault(&self, kind: &str, function: &str) -> Option<String> {
+        let (module, name) = function.split_once('.')?;
+        let refused = self
+            .refused
+            .iter()
+            .find(|one| one.kind == kind && one.name.as_deref().is_none_or(|name| name == module));
+        let file = self
+            .files
+            .iter()
+            .find(|file| file.kind == kind && file.name == module);
+        match file {
+            Some(file) => Some(format!("{} has no function {name}", file.path)),
+            None => refused.map(|refused| refused.why.clone()),
+        }
     }
 
     /// Whether a kind has files that may be modules of other names.
@@ -282,8 +310,8 @@ pub fn files(opts: &Arc<Map>) -> Arc<PythonFiles> {
             read_dir(kind, &dir, &disabled, &mut found, &mut stamps, &mut all);
         }
     }
-    for why in &all.refused {
-        log::warn!("{why}");
+    for refused in &all.refused {
+        log::warn!("{}", refused.why);
     }
     all.files = Arc::new(found);
     let files = Arc::new(all);
@@ -325,18 +353,24 @@ fn read_dir(
         return;
     }
     if let Some(why) = why_unsafe(dir, &meta).or_else(|| why_unsafe_place(dir)) {
-        all.refused.push(why);
+        let name = None;
+        all.refused.push(Refused { kind, name, why });
         return;
     }
+    let mut refuse = |path: &Path, why| {
+        let name = Some(module_name(path));
+        all.refused.push(Refused { kind, name, why });
+    };
     for path in paths {
         let Ok(meta) = std::fs::symlink_metadata(&path) else {
             continue;
         };
         if meta.is_symlink() {
-            let path = path.display();
-            all.refused.push(format!(
-                "{path}: not used, because it is a symbolic link; name its directory instead"
-            ));
+            let shown = path.display();
+            let why = format!(
+                "{shown}: not used, because it is a symbolic link; name its directory instead"
+            );
+            refuse(&path, why);
             continue;
         }
         if !meta.is_file() {
@@ -347,7 +381,7 @@ fn read_dir(
             package.and_then(why_unsafe_package)
         });
         if let Some(why) = why {
-            all.refused.push(why);
+            refuse(&path, why);
             continue;
         }
         let text = head(&path);

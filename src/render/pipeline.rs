@@ -235,12 +235,15 @@ impl Pipeline {
                 "gpg" => out.push((Renderer::Gpg, args.trim())),
                 name if ABSENT.contains(&name) => {
                     return Err(RenderError::new(format!(
-                        "The renderer \"{name}\" is not available here; there are jinja, yaml, json and gpg"
+                        "The renderer \"{name}\" is not available here; there are jinja, yaml, json, text, gpg, py, and with legacy_salt those of an installed Salt"
                     )));
                 }
+                // Stock logs it and takes the file for empty: a run without its states is no success.
                 _ => {
-                    log::error!("The renderer \"{pipe}\" is not available");
-                    return Ok(Vec::new());
+                    return Err(RenderError::new(format!(
+                        "The renderer \"{name}\" of \"{pipe}\" is not available; there are jinja, yaml, json, text, gpg, py, and those of \
+                         Python files in salt://_renderers"
+                    )));
                 }
             }
         }
@@ -403,16 +406,20 @@ mod tests {
             compile("#!yaml_jinja\na: {{x}}", &[]),
             Ok(map! {"a" => "X"}.into())
         );
-        assert_eq!(compile("#!/bin/sh\n", &[]), empty());
         assert_eq!(compile("", &[]), empty());
         assert_eq!(compile(" \n", &[]), empty());
-        assert_eq!(compile("#!nonsense\na: 1", &[]), empty());
         assert_eq!(compile("a: 1", &["yaml", "jinja"]), empty());
-        assert!(
-            compile("#!py\n", &[])
-                .unwrap_err()
-                .contains("\"py\" is not available")
-        );
+        for (text, name) in [
+            ("#!py\n", "py"),
+            ("#!nonsense\na: 1", "nonsense"),
+            ("#!/bin/sh\n", "/bin/sh"),
+        ] {
+            let why = compile(text, &[]).unwrap_err();
+            assert!(
+                why.contains(&format!("\"{name}\"")) && why.contains("is not available"),
+                "{why}"
+            );
+        }
         assert_eq!(compile("- 1", &[]), Ok(Value::Array(vec![1.into()])));
     }
 }

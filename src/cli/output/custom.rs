@@ -2,7 +2,7 @@
 
 use super::{NAMES, Style};
 use halite_python::questions::{find_args, use_args};
-use halite_python::{JobHost, Nothing, Scene, files};
+use halite_python::{HostError, JobHost, Nothing, Scene, files};
 use halite_wire::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,7 +48,7 @@ impl CustomOutputters {
         data: &Value,
         style: &Style,
         ours: bool,
-    ) -> Result<Option<String>, halite_python::HostError> {
+    ) -> Result<Option<String>, HostError> {
         let mut opts = Map::clone(&self.opts);
         opts.set("color", style.color);
         if let Some(indent) = style.indent {
@@ -67,9 +67,9 @@ impl CustomOutputters {
         let more = halite_wire::map! {"_retcode" => style.retcode};
         let args = vec![data.clone()];
         let shown = ask("use", use_args(KIND, &function, args, Map::new(), more))?;
-        Ok(Some(match shown {
-            Value::Nil => String::new(),
-            other => super::python_str(&other),
-        }))
+        match shown {
+            Value::Nil => Err(HostError::Broken(format!("{function} returned nothing"))),
+            other => Ok(Some(super::python_str(&other))),
+        }
     }
 }

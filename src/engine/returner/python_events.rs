@@ -70,7 +70,9 @@ impl Store for PythonEvents {
         let args = vec![Value::Array(rows)];
         let done = python_modules::use_function(&self.ctx, KIND, &self.function, args, Map::new());
         if let Err(e) = done {
-            let (lost, why) = (events.len(), e.message());
+            let lost = events.len();
+            let why = python_modules::fault(&self.ctx, KIND, &self.function);
+            let why = why.unwrap_or_else(|| e.message().into());
             log::error!("{}: {lost} events are lost: {why}", self.function);
         }
         Ok(())

@@ -57,7 +57,8 @@ fn by_python(
     let function = format!("{name}.top");
     match python.has(&about, "tops", &function, name == MODULE) {
         Ok(true) => {}
-        Ok(false) => return None,
+        Ok(false) if name == MODULE => return None,
+        Ok(false) => return python.fault(&about, "tops", &function).map(Err),
         Err(why) => return Some(Err(why)),
     }
     let mut opts = load

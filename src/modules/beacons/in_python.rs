@@ -11,6 +11,11 @@ pub(super) fn has(ctx: &Context, kind: &str, is_ours: bool) -> bool {
     python_modules::has(ctx, KIND, &format!("{kind}.beacon"), is_ours)
 }
 
+/// Why a beacon is not there although there is a file for it.
+pub(super) fn fault(ctx: &Context, kind: &str) -> Option<String> {
+    python_modules::fault(ctx, KIND, &format!("{kind}.beacon"))
+}
+
 /// `validate(config)`, if the module has it: whether, and why not.
 pub(super) fn validate(
     ctx: &Context,

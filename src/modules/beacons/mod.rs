@@ -468,8 +468,10 @@ impl BeaconPoller {
         let is_ours = KINDS.contains(&kind);
         let is_python = in_python::has(ctx, kind, is_ours);
         if !is_ours && !is_python {
+            let why = in_python::fault(ctx, kind);
+            let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
             self.log_once(format!(
-                "Unable to process beacon {name}: there is no beacon {kind}"
+                "Unable to process beacon {name}: there is no beacon {kind}{why}"
             ));
             return Vec::new();
         }

@@ -106,7 +106,7 @@ fn missing(ctx: &Context, engine: &Engine) -> Option<String> {
     if python_modules::has(ctx, KIND, &function, false) {
         return None;
     }
-    let why = python_modules::reason(ctx, KIND, &function);
+    let why = python_modules::fault(ctx, KIND, &function);
     Some(why.unwrap_or_else(|| {
         format!("there is no {function} in a Python file of engines_dirs or salt://_engines")
     }))

@@ -70,7 +70,10 @@ pub fn call(ctx: &Context, fun: &str, args: &[Value]) -> CallOutcome {
             Err(fault) => return fail(fault),
         }
     }
-    super::finished(Value::Nil, Value::Int(0))
+    fail(CallError::Invocation(format!(
+        "None of the executors {} has run it; let {EXECUTORS} end with direct_call",
+        names.join(", ")
+    )))
 }
 
 fn setting<'a>(ctx: &'a Context, key: &str) -> Option<&'a Value> {
@@ -103,7 +106,7 @@ fn names(ctx: &Context) -> Result<Vec<String>> {
 
 fn unknown(ctx: &Context, name: &str) -> CallError {
     let function = format!("{name}.execute");
-    let why = python_modules::reason(ctx, KIND, &function);
+    let why = python_modules::fault(ctx, KIND, &function);
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     CallError::Invocation(format!("Executor '{name}' is not available{why}"))
 }

@@ -127,6 +127,12 @@ pub fn reason(ctx: &Context, kind: &str, fun: &str) -> Option<String> {
     }
 }
 
+/// Why there is no such function although there is a file for it: the reason of its module, or what the file lacks.
+pub fn fault(ctx: &Context, kind: &str, function: &str) -> Option<String> {
+    let file = || python_files::files(&ctx.opts).fault(kind, function);
+    reason(ctx, kind, function).or_else(file)
+}
+
 /// Makes a request of the job's host.
 fn request(
     call: &mut Call<'_>,

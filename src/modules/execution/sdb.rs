@@ -73,6 +73,9 @@ fn ask(ctx: &Context, uri: &str, function: &str, mut args: Vec<Value>) -> Result
     if ours {
         return Ok(Some(std::env::var(key).ok().into()));
     }
+    if let Some(why) = python_modules::fault(ctx, "sdb", &name) {
+        return Err(CallError::raised("KeyError", format!("'{name}': {why}")));
+    }
     // Only files that are there, or an installed Salt, have other drivers.
     let remedy = if python_files::installed_salt(&ctx.opts).is_none() {
         "; halite has the driver env, others are Python files in salt://_sdb or those of an installed Salt (legacy_salt)"
@@ -97,7 +100,13 @@ pub fn value_of(ctx: &Context, value: &Value, strict: bool) -> Result {
         return Ok(found);
     }
     match (strict, parts(uri)) {
-        (false, _) => Ok(value.clone()),
+        (false, None) => Ok(value.clone()),
+        (false, Some((name, _))) => {
+            log::warn!(
+                "{uri} is taken as it is: neither configuration nor pillar has a map {name:?} with a driver"
+            );
+            Ok(value.clone())
+        }
         (true, None) => Err(invalid(
             "SDB uri must have a profile name as a first part of the uri before the /",
         )),

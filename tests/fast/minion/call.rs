@@ -1,6 +1,9 @@
 //! `halite-call`.
 
 use super::*;
+use std::net::UdpSocket;
+use testing::network::{Network, runs_apart};
+use testing::process::Process;
 
 pub fn call(dir: &Path, args: &[&str]) -> (i32, String, String) {
     let out = Command::new(env!("CARGO_BIN_EXE_halite-call"))
@@ -230,4 +233,39 @@ fn functions_of_the_master_beside_the_minion() {
         err.contains("only be executed on a minion that is located on the master"),
         "{err}"
     );
+}
+
+/// A name server that is silent keeps nobody from ending what asks it.
+#[test]
+fn a_signal_ends_a_call_that_waits_for_a_name() {
+    if runs_apart("minion::call::a_signal_ends_a_call_that_waits_for_a_name") {
+        return;
+    }
+    let Some(network) = Network::start(1) else {
+        return;
+    };
+    let dir = local();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    write(
+        "resolv.conf",
+        "nameserver 127.0.0.53\noptions timeout:30 attempts:5\n",
+    );
+    let root = dir.path().display();
+    let minion = format!("id: m1\nmaster: salt.example.com\nroot_dir: {root}\n");
+    write("minion", &minion);
+    let server = network.at(0, || UdpSocket::bind("127.0.0.53:53")).unwrap();
+    server.set_read_timeout(Some(LIMIT)).unwrap();
+    let mut command = Command::new("unshare");
+    let line = format!("mount --bind {root}/resolv.conf /etc/resolv.conf && exec \"$@\"");
+    let call = env!("CARGO_BIN_EXE_halite-call");
+    command
+        .args(["-m", "sh", "-c", &line, "sh", call, "-c"])
+        .arg(dir.path())
+        .arg("test.ping");
+    let mut call = network.at(0, || {
+        Process::start("call", &mut command, &dir.path().join("log"))
+    });
+    server.recv_from(&mut [0; 512]).unwrap();
+    call.terminate();
+    assert_eq!(call.status().and_then(|status| status.code()), Some(130));
 }

@@ -234,6 +234,35 @@ def spin():
     wait_until("both are gone", || !pids.iter().any(|pid| is_running(*pid)));
 }
 
+/// What functions log has its level, also if they import `logging` when they run.
+#[test]
+fn what_is_logged_is_told() {
+    let tree = Tree::new("");
+    tree.write(
+        "ext/modules/late.py",
+        "def f():\n    import logging\n    logging.getLogger(__name__).error('late words')\n    return 1\n",
+    );
+    let words = tree.words(&["late.f"]);
+    assert!(
+        words.contains("late words") && words.contains("ERROR"),
+        "{words}"
+    );
+}
+
+/// A file that asks for a renderer that is not there is no success.
+#[test]
+fn a_renderer_that_is_missing_is_an_error() {
+    let tree = Tree::new("");
+    tree.write("srv/odd.sls", "#!jinja|nosuch\na: {test.nop: []}\n");
+    tree.write("srv/good.sls", "b: {test.nop: []}\n");
+    let ret = tree.call(&["state.apply", "good,odd"]);
+    let why = "The renderer \"nosuch\" of \"jinja|nosuch\" is not available";
+    assert!(
+        ret[0].as_str().is_some_and(|text| text.contains(why)),
+        "{ret}"
+    );
+}
+
 /// What a function prints is no answer, and its standard input is empty.
 #[test]
 fn prints_do_not_end_in_answers() {
@@ -425,6 +454,9 @@ fn what_stands_around_functions_may_be_python() {
         tree.call(&["--module-executors=direct_call", "test.echo", "x"]),
         "x"
     );
+    let nobody = tree.words(&["--module-executors=counting", "test.arg"]);
+    let why = "None of the executors counting has run it";
+    assert!(nobody.contains(why), "{nobody}");
     assert_eq!(tree.call(&["match.glob", "1m"]), true);
     assert_eq!(tree.call(&["match.glob", "m*"]), false);
     assert_eq!(
@@ -456,7 +488,11 @@ fn what_stands_around_functions_may_be_python() {
         shown(&["--module-executors=direct_call", "test.echo", "3"]).0,
         "1.5\n"
     );
-    assert_eq!(shown(&["test.ping"]), (String::new(), String::new()));
+    let (out, err) = shown(&["test.ping"]);
+    assert!(
+        out.contains("True") && err.contains("returned nothing"),
+        "{out}{err}"
+    );
     tree.write(
         "ext/output/loud.py",
         "def output(data):\n    return data['nothing']\n",

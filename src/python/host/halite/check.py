@@ -1,5 +1,16 @@
 """What is wrong with users' files, without running them."""
 import importlib.util
+import sys
+
+
+def without_salt(is_expected):
+    """What is wrong with the Python of `legacy_salt`."""
+    try:
+        if is_expected:
+            import salt.version
+        return []
+    except ImportError as error:
+        return ["legacy_salt: %s has no Salt: %s; name an environment where Salt is installed" % (sys.executable, error)]
 
 
 def broken(kinds):

@@ -113,6 +113,13 @@ class Loader:
             self.installed = Installed(self)
         return self.installed
 
+    def log(self):
+        """What is logged goes to halite."""
+        if self.logs is None:
+            from halite import logs
+
+            self.logs = logs.install(self.wire)
+
     def spread(self, opts, own):
         """Keeps a module's options up to date: no module sees what another one changes in its own."""
         opts.update(self.opts)
@@ -145,7 +152,7 @@ class Loader:
         """What is wrong with the files; none of them runs."""
         from halite import check
 
-        return check.broken(self.kinds)
+        return check.without_salt(self.has_salt) + check.broken(self.kinds)
 
     def do_call(self, name, args, kwargs, kind="modules", run=None):
         """An execution function or one of a runner or wheel: its value and the return code that it has set."""
@@ -390,10 +397,8 @@ class Kind:
             self.loader.spread(defaults["__opts__"], own)
         # Some modules define these for tools that check their code.
         module.__dict__.update(defaults)
-        if "logging" in sys.modules and self.loader.logs is None:
-            from halite import logs
-
-            self.loader.logs = logs.install(self.loader.wire)
+        if "logging" in sys.modules:
+            self.loader.log()
         return module
 
     def give(self, module):

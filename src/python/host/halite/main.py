@@ -19,10 +19,36 @@ def salt():
     return HERE["loader"].salt
 
 
+class Afterwards:
+    """Runs something when a module has been imported for the first time."""
+
+    def __init__(self, name, then):
+        self.name, self.then = name, then
+
+    def find_spec(self, name, path=None, target=None):
+        if name != self.name:
+            return None
+        sys.meta_path.remove(self)
+        for finder in list(sys.meta_path):
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                run = spec.loader.exec_module
+
+                def exec_module(module):
+                    run(module)
+                    self.then()
+
+                spec.loader.exec_module = exec_module
+                return spec
+        return None
+
+
 def main(fd, life, has_salt):
     sys.argv = ["halite"]
     wire = HERE["wire"] = Wire(fd)
     jobs = HERE["loader"] = loader.Loader(wire, has_salt)
+    if "logging" not in sys.modules:
+        sys.meta_path.insert(0, Afterwards("logging", jobs.log))
     depth = [0]
     wire.serve = lambda kind, request: answer(wire, jobs, kind, request, depth)
     # A child that a function forks has neither the connection nor a part in the life of this process.

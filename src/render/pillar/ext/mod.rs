@@ -145,7 +145,15 @@ impl Compilation<'_> {
                     (Ok(Some(python)), _) => self.by_python(&python, name, args, &pillar),
                     (Ok(None), Some(source)) => self.external(source, args, &pillar),
                     (Ok(None), None) => {
-                        log::error!("{}", not_available(name));
+                        // Minions get their pillar without it, as on stock where a module is missing.
+                        match self.fault_of_pillar(name, &pillar) {
+                            Some(why) => {
+                                log::error!(
+                                    "The external pillar {name:?} of ext_pillar is left out: {why}"
+                                );
+                            }
+                            None => log::error!("{}", not_available(name)),
+                        }
                         continue;
                     }
                 };
@@ -176,8 +184,7 @@ impl Compilation<'_> {
     }
 }
 
-/// What the log says about a source of stock's that is not there: minions get their pillar without it, as on stock where a
-/// module is missing.
+/// What the log says about a source of stock's that is not there.
 fn not_available(name: &str) -> String {
     let known: Vec<_> = names().collect();
     format!(

@@ -26,6 +26,13 @@ impl Compilation<'_> {
         Ok(there.then_some(python))
     }
 
+    /// What the log says about an external pillar that halite does not have and whose file has none, if there is one.
+    pub(super) fn fault_of_pillar(&self, name: &str, pillar: &Map) -> Option<String> {
+        let python = self.master.context.python.clone()?;
+        let function = format!("{name}.ext_pillar");
+        python.fault(&self.about_ext(pillar), "pillar", &function)
+    }
+
     /// What an external pillar sees: the options have the master's own id (`Pillar.__init__`, `ext_pillar_opts`).
     fn about_ext(&self, pillar: &Map) -> About {
         let about = self.renderer().about().clone();
