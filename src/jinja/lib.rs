@@ -24,7 +24,7 @@ pub mod value;
 pub use cx::Cx;
 pub use env::{Environment, EnvironmentOptions, HostFilters, LoadedTemplate, TemplateLoader};
 pub use error::{Error, ErrorKind};
-pub use value::{Args, Dict, Obj, Object};
+pub use value::{Args, Dict, Obj, Object, PyDict};
 
 /// A filter: `value | name(*args)`.
 pub type FilterFn = fn(cx: &mut Cx, value: &Obj, args: &Args) -> Result<Obj, Error>;

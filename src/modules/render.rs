@@ -9,7 +9,7 @@ use halite_config::{JinjaOptions, RenderOptions};
 use halite_jinja::{Args, Cx, Error, ErrorKind, HostFilters, Obj, Object};
 use halite_render::RenderError;
 use halite_render::files::{FileTree, SourceFile};
-use halite_render::functions::FunctionLoader;
+use halite_render::functions::{FunctionLoader, assign};
 use halite_render::gpg::Gpg;
 use halite_render::pipeline::{Source, Templates, python_args};
 use halite_render::scene::{Scene, SceneRenderer, SceneTemplate};
@@ -113,7 +113,7 @@ impl Object for Function {
         let answer = self
             .caller
             .call(&self.name, positional.collect::<Result<_, _>>()?, kwargs);
-        answer.map(Obj::from).map_err(|fault| {
+        let answer = answer.map_err(|fault| {
             let text = fault.message().to_owned();
             match fault {
                 CallError::Command(_)
@@ -124,8 +124,37 @@ impl Object for Function {
                     Error::new(ErrorKind::Other, text)
                 }
             }
-        })
+        })?;
+        match (changed_argument(&self.name, args), answer) {
+            (Some(Obj::Dict(dict)), Value::Map(map)) => {
+                assign(dict, &map)?;
+                Ok(Obj::Dict(dict.clone()))
+            }
+            (_, answer) => Ok(Obj::from(answer)),
+        }
     }
+}
+
+/// Functions that change the dict that is their first argument, with the position of an argument that may say that they do not.
+const IN_PLACE: &[(&str, Option<usize>)] = &[
+    ("defaults.merge", Some(3)),
+    ("defaults.update", Some(3)),
+    ("slsutil.update", None),
+];
+
+/// The argument that a function changes: templates rely on it (`{% do salt['defaults.merge'](a, b) %}`).
+fn changed_argument<'a>(function: &str, args: &'a Args) -> Option<&'a Obj> {
+    let (_, place) = IN_PLACE.iter().find(|(name, _)| *name == function)?;
+    let named = |wanted: &str| {
+        let mut all = args.keyword.iter();
+        all.find(|(name, _)| name.as_ref() == wanted)
+            .map(|(_, value)| value)
+    };
+    let said = place.and_then(|at| named("in_place").or_else(|| args.positional.get(at)));
+    if said.is_some_and(|said| !said.truthy().unwrap_or(true)) {
+        return None;
+    }
+    args.positional.first().or_else(|| named("dest"))
 }
 
 /// Imported templates of an environment, fetched from the file server.

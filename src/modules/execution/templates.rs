@@ -122,6 +122,14 @@ mod tests {
         assert_eq!(shown.unwrap(), "Debian 3 a b\n");
         let wrong = rendered("{{ salt['test.echo']() }}", Map::new()).unwrap_err();
         assert!(wrong.contains("missing 1 required"), "{wrong}");
+        let in_place = rendered(
+            "{% set d = {'a': {'b': 1}} %}{% set a = d.a %}{% do salt['defaults.merge'](d, {'a': {'c': 2}}) %}\
+             {% do salt['defaults.update'](d, {'z': 9}) %}{% do salt['slsutil.update'](d, {'q': 1}) %}\
+             {% do salt['defaults.merge'](d, {'r': 1}, in_place=False) %}{{ d|json }} {{ a.c }}",
+            Map::new(),
+        );
+        let want = "{\"a\": {\"b\": 1, \"c\": 2, \"z\": 9}, \"q\": 1} 2";
+        assert_eq!(in_place.unwrap(), want);
         let none = rendered("{{ salt['no.such']() }}", Map::new()).unwrap_err();
         assert!(
             none.contains("undefined") || none.contains("no attribute"),

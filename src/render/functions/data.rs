@@ -3,7 +3,7 @@
 
 use super::{Call, CallError, CallResult, Function, FunctionContext, Run};
 use crate::merge::update;
-use halite_jinja::{Cx, Error, Obj};
+use halite_jinja::{Cx, Error, Obj, PyDict};
 use halite_wire::{Map, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -65,7 +65,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
             "convert_none",
         ],
         required: 2,
-        run: Run::Live(defaults_merge),
+        run: Run::Live(defaults_update),
     },
     Function {
         name: "defaults.merge",
@@ -105,17 +105,42 @@ fn truthy(value: Option<&Obj>, default: bool) -> Result<bool, Error> {
     value.map_or(Ok(default), Obj::truthy)
 }
 
-/// Replaces the content of the template's own dict with `merged` and returns the dict.
+/// Changes the template's own dict to `merged` and returns the dict.
 fn put_back(dest: Option<&Obj>, merged: &Map) -> Result<Obj, Error> {
     let Some(Obj::Dict(dict)) = dest else {
         return Ok(Obj::from(merged));
     };
-    let mut held = dict.borrow_mut();
-    for (key, value) in merged.iter() {
-        held.insert(Obj::from(key), Obj::from(value))?;
-    }
-    drop(held);
+    assign(dict, merged)?;
     Ok(Obj::Dict(dict.clone()))
+}
+
+/// Gives a template's dict the entries of a map, as Python code does that changes its argument: what stays the same, and dicts inside of
+/// it, are the same objects afterwards.
+///
+/// # Errors
+/// A key cannot be hashed.
+pub fn assign(dict: &PyDict, map: &Map) -> Result<(), Error> {
+    for (key, value) in map.iter() {
+        let key = Obj::from(key);
+        let held = dict.borrow().get(&key)?.cloned();
+        let before = held.as_ref().and_then(|held| held.to_value().ok());
+        if before.as_ref() == Some(value) {
+            continue;
+        }
+        match (held, before, value) {
+            (Some(Obj::Dict(inner)), Some(Value::Map(before)), Value::Map(map))
+                if before
+                    .iter()
+                    .all(|(key, _)| map.iter().any(|(other, _)| other == key)) =>
+            {
+                assign(&inner, map)?;
+            }
+            _ => {
+                dict.borrow_mut().insert(key, Obj::from(value))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn update_live(_: &FunctionContext, _: &mut Cx, args: &[Option<Obj>]) -> Result<Obj, Error> {
@@ -131,6 +156,32 @@ fn update_live(_: &FunctionContext, _: &mut Cx, args: &[Option<Obj>]) -> Result<
         }
     }
     put_back(args[0].as_ref(), &dest)
+}
+
+/// Each dict of a dict on top of the same defaults.
+fn defaults_update(_: &FunctionContext, _: &mut Cx, args: &[Option<Obj>]) -> Result<Obj, Error> {
+    let convert = truthy(args[4].as_ref(), true)?;
+    let lists = truthy(args[2].as_ref(), true)?;
+    let defaults = match &args[1] {
+        Some(Obj::None) if convert => Map::new(),
+        other => as_map(other.as_ref())?,
+    };
+    let mut filled = Map::new();
+    for (name, own) in as_map(args[0].as_ref())?.0 {
+        let own = match own {
+            Value::Map(own) => own,
+            Value::Nil if convert => Map::new(),
+            other => as_map(Some(&Obj::from(other)))?,
+        };
+        let mut node = defaults.clone();
+        update(&mut node, &own, lists);
+        filled.0.push((name, node.into()));
+    }
+    if truthy(args[3].as_ref(), true)? {
+        put_back(args[0].as_ref(), &filled)
+    } else {
+        Ok(Obj::from(&filled))
+    }
 }
 
 /// `None` counts as an empty dict unless `convert_none` is false.

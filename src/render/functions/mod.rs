@@ -14,6 +14,7 @@ mod random;
 mod runner;
 mod slsutil;
 
+pub use data::assign;
 pub use loader::{ChainedLoader, FunctionLoader, SaltVariable};
 
 use super::fleet::Fleet;

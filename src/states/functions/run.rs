@@ -232,9 +232,10 @@ pub(super) fn single(call: &mut Call<'_>) -> Result {
 pub(super) fn template(call: &mut Call<'_>) -> Result {
     let session = ready!(call, Session::open(call));
     let tem = call.text("tem").unwrap_or_default();
-    let tem = tem
-        .strip_suffix(".sls")
-        .map_or(tem.clone(), |name| name.replace('/', "."));
+    let tem = match tem.strip_suffix(".sls") {
+        Some(name) if !tem.starts_with('/') => name.replace('/', "."),
+        _ => tem,
+    };
     let path = Path::new(&tem);
     if path.is_file() {
         let text = std::fs::read_to_string(path).map_err(|e| python::os_error(&e, &tem))?;

@@ -249,6 +249,25 @@ fn what_is_logged_is_told() {
     );
 }
 
+/// What Salt's loader has among utilities is there, and functions that change their argument do.
+#[test]
+fn functions_of_salt_do_what_modules_rely_on() {
+    let tree = Tree::new("");
+    tree.write(
+        "ext/modules/uses.py",
+        "\
+def f():
+    d = {'a': {'b': 1}}
+    __salt__['defaults.merge'](d, {'a': {'c': 2}})
+    __salt__['defaults.merge'](d, {'x': 1}, in_place=False)
+    low = {'state': 's', '__id__': 'i', 'name': 'n', 'fun': 'f'}
+    return [d, __utils__['state.gen_tag'](low), 'no.such' in __utils__]
+",
+    );
+    let want = serde_json::json!([{"a": {"b": 1, "c": 2}}, "s_|-i_|-n_|-f", false]);
+    assert_eq!(tree.call(&["uses.f"]), want);
+}
+
 /// A file that asks for a renderer that is not there is no success.
 #[test]
 fn a_renderer_that_is_missing_is_an_error() {

@@ -1,4 +1,19 @@
 """`__salt__`, `__states__` and `__utils__`: functions of users' modules first, then halite's own."""
+import sys
+
+
+# These change their first argument, unless `in_place` is false.
+IN_PLACE = ("defaults.merge", "defaults.update", "slsutil.update")
+
+
+def util(name):
+    """A function of `salt.utils.*`, which Salt's loader has among the utilities."""
+    module, _, function = name.partition(".")
+    try:
+        __import__("salt.utils." + module)
+    except ImportError:
+        return None
+    return getattr(sys.modules["salt.utils." + module], function, None)
 
 
 class Functions:
@@ -36,6 +51,8 @@ class Functions:
         if standing:
             return Native(self._loader, self._kind, name)
         found = modules.find(name, thorough=True) or self._loader.elsewhere(self._kind, name)
+        if found is None and self._kind == "utils":
+            return util(name)
         return found and found.code
 
     def __contains__(self, name):
@@ -115,6 +132,10 @@ class Native:
         value, retcode = self._loader.wire.ask("call", self._kind, self.__qualname__, list(args), kwargs)
         if retcode:
             self._loader.context["retcode"] = retcode
+        if self.__qualname__ in IN_PLACE and args and isinstance(args[0], dict) and isinstance(value, dict):
+            if kwargs.get("in_place", args[3] if self.__qualname__ != "slsutil.update" and len(args) > 3 else True):
+                args[0].update(value)
+                return args[0]
         return value
 
     @property
