@@ -71,7 +71,8 @@ impl Store for PythonEvents {
         let done = python_modules::use_function(&self.ctx, KIND, &self.function, args, Map::new());
         if let Err(e) = done {
             let lost = events.len();
-            let why = python_modules::fault(&self.ctx, KIND, &self.function);
+            let place = "returner_dirs or salt://_returners";
+            let why = python_modules::missing(&self.ctx, KIND, &self.function, place);
             let why = why.unwrap_or_else(|| e.message().into());
             log::error!("{}: {lost} events are lost: {why}", self.function);
         }

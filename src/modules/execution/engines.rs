@@ -69,7 +69,8 @@ pub fn keep_running(
             python: JobHost::default(),
             ..ctx.clone()
         };
-        let why = missing(&ctx, engine);
+        let place = "engines_dirs or salt://_engines";
+        let why = python_modules::missing(&ctx, KIND, &function(engine), place);
         match &why {
             None => run(&ctx, engine, more),
             Some(why) if !is_told => log::error!("engine {} does not run: {why}", engine.name),
@@ -98,18 +99,6 @@ pub fn absent(opts: &Arc<Map>, option: &[Value], sync: &str) -> Vec<String> {
 
 fn function(engine: &Engine) -> String {
     format!("{}.start", engine.module)
-}
-
-/// Why there is no such engine.
-fn missing(ctx: &Context, engine: &Engine) -> Option<String> {
-    let function = function(engine);
-    if python_modules::has(ctx, KIND, &function, false) {
-        return None;
-    }
-    let why = python_modules::fault(ctx, KIND, &function);
-    Some(why.unwrap_or_else(|| {
-        format!("there is no {function} in a Python file of engines_dirs or salt://_engines")
-    }))
 }
 
 /// Runs an engine until it ends, and tells the log how.

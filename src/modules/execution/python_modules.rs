@@ -133,6 +133,15 @@ pub fn fault(ctx: &Context, kind: &str, function: &str) -> Option<String> {
     reason(ctx, kind, function).or_else(file)
 }
 
+/// Why there is no such function, as far as that can be told; `None` if it is there. `place` is where its file would be.
+pub fn missing(ctx: &Context, kind: &str, function: &str, place: &str) -> Option<String> {
+    if has(ctx, kind, function, false) {
+        return None;
+    }
+    let why = fault(ctx, kind, function);
+    Some(why.unwrap_or_else(|| format!("there is no {function} in a Python file of {place}")))
+}
+
 /// Makes a request of the job's host.
 fn request(
     call: &mut Call<'_>,
