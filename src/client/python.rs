@@ -90,13 +90,11 @@ impl Python {
 
     /// Why a module has no functions, in stock's words, after [`Python::find`] has not found one of them.
     pub fn reason(&self, kind: &str, function: &str) -> Option<String> {
-        let module = function.split('.').next().unwrap_or_default();
         if !self.is_possible(kind, function, false) {
             return None;
         }
-        let args = vec![kind.into(), module.into()];
-        let why = self.request("reason", args, &mut Nothing).ok()?;
-        questions::reason_text(module, &why)
+        let ask = |what: &str, args| self.request(what, args, &mut Nothing);
+        questions::reason(kind, function, ask).ok()?
     }
 
     /// All functions of users' files of a kind; what cannot be loaded is logged.

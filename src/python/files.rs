@@ -75,19 +75,22 @@ pub struct PythonFiles {
 }
 
 impl PythonFiles {
+    /// The file of a module's very name.
+    fn file(&self, kind: &str, module: &str) -> Option<&PythonFile> {
+        let is_it = |file: &&PythonFile| file.kind == kind && file.name == module;
+        self.files.iter().find(is_it)
+    }
+
     /// Whether files come before a function of ours: one of that very name, or, if stock's own file has another one, one that
     /// may rename itself.
     pub fn overrides(&self, kind: &str, module: &str, is_renamed: bool) -> bool {
-        let named = |file: &PythonFile| file.kind == kind && file.name == module;
-        self.files.iter().any(named) || is_renamed && self.may_have(kind, module)
+        self.file(kind, module).is_some() || is_renamed && self.may_have(kind, module)
     }
 
     /// Whether a module of a kind may be among them.
     pub fn may_have(&self, kind: &str, module: &str) -> bool {
         let quoted = [format!("'{module}'"), format!("\"{module}\"")];
-        self.files
-            .iter()
-            .any(|file| file.kind == kind && file.name == module)
+        self.file(kind, module).is_some()
             || self
                 .renaming
                 .iter()
@@ -108,11 +111,7 @@ impl PythonFiles {
             .refused
             .iter()
             .find(|one| one.kind == kind && one.name.as_deref().is_none_or(|name| name == module));
-        let file = self
-            .files
-            .iter()
-            .find(|file| file.kind == kind && file.name == module);
-        match file {
+        match self.file(kind, module) {
             Some(file) => Some(format!("{} has no function {name}", file.path)),
             None => refused.map(|refused| refused.why.clone()),
         }

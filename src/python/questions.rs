@@ -34,10 +34,19 @@ pub fn value_and_retcode(answer: Value) -> (Value, Value) {
     (pair.pop().unwrap_or_default(), retcode)
 }
 
-/// The answer to `reason` in stock's words; `None` if there is no such module.
-pub fn reason_text(module: &str, why: &Value) -> Option<String> {
-    Some(match why.as_str()? {
+/// Why the module of a function has none, in stock's words; `None` if it has some, or is not there. `ask` makes the request `reason`.
+///
+/// # Errors
+/// Those of `ask`.
+pub fn reason<E>(
+    kind: &str,
+    function: &str,
+    ask: impl FnOnce(&str, Vec<Value>) -> Result<Value, E>,
+) -> Result<Option<String>, E> {
+    let module = function.split('.').next().unwrap_or_default();
+    let why = ask("reason", vec![kind.into(), module.into()])?;
+    Ok(why.as_str().map(|why| match why {
         "" => format!("'{module}' __virtual__ returned False"),
         why => format!("'{module}' __virtual__ returned False: {why}"),
-    })
+    }))
 }

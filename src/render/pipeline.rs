@@ -3,28 +3,6 @@
 use super::RenderError;
 use halite_wire::{Map, Value, yaml};
 
-/// Renderers of Salt that run code or other programs and do not exist here.
-const ABSENT: &[&str] = &[
-    "aws_kms",
-    "cheetah",
-    "dson",
-    "genshi",
-    "hjson",
-    "json5",
-    "mako",
-    "msgpack",
-    "nacl",
-    "pass",
-    "py",
-    "pydsl",
-    "pyobjects",
-    "stateconf",
-    "toml",
-    "tomlmod",
-    "wempy",
-    "yamlex",
-];
-
 /// The renderers that exist, with a description.
 pub const RENDERERS: &[(&str, &str)] = &[
     (
@@ -181,7 +159,7 @@ impl Pipeline {
     /// The renderers that a text names, known and unknown.
     pub fn stages(&self, text: &str) -> Stages {
         let mut stages = Stages::default();
-        for part in self.pipe(text).1 {
+        for part in self.pipe(text) {
             let name = part.split_once(' ').map_or(part, |(name, _)| name);
             match RENDERERS.iter().find(|(known, _)| *known == name) {
                 Some((known, _)) => stages.here.push(known),
@@ -191,19 +169,18 @@ impl Pipeline {
         stages
     }
 
-    /// The pipe of a text (`template_shebang`): the whole, and its parts.
-    fn pipe<'a>(&'a self, text: &'a str) -> (&'a str, Vec<&'a str>) {
+    /// The parts of the pipe of a text (`template_shebang`).
+    fn pipe<'a>(&'a self, text: &'a str) -> Vec<&'a str> {
         let first = text.lines().next().unwrap_or_default();
         let pipe = match first.strip_prefix("#!") {
             Some(pipe) if !pipe.starts_with('/') => pipe.trim_end(),
             _ => self.default.as_str(),
         };
-        let parts: Vec<&str> = match pipe {
+        match pipe {
             "yaml_jinja" => vec!["jinja", "yaml"],
             "json_jinja" => vec!["jinja", "json"],
             _ => pipe.split('|').map(str::trim).collect(),
-        };
-        (pipe, parts)
+        }
     }
 
     /// The renderers of the first line, else of the option (`template_shebang`, `check_render_pipe_str`).
@@ -212,9 +189,8 @@ impl Pipeline {
         source: &Source<'a>,
         templates: &dyn Templates,
     ) -> Result<Vec<(Renderer<'a>, &'a str)>, RenderError> {
-        let (pipe, parts) = self.pipe(source.text);
         let mut out = Vec::new();
-        for part in parts {
+        for part in self.pipe(source.text) {
             let (name, args) = part.split_once(' ').unwrap_or((part, ""));
             let listed = |list: &[String]| list.iter().any(|n| n == name);
             if !self.whitelist.is_empty() && !listed(&self.whitelist) || listed(&self.blacklist) {
@@ -233,16 +209,13 @@ impl Pipeline {
                 "json" => out.push((Renderer::Json, args.trim())),
                 "text" => out.push((Renderer::Text, args.trim())),
                 "gpg" => out.push((Renderer::Gpg, args.trim())),
-                name if ABSENT.contains(&name) => {
-                    return Err(RenderError::new(format!(
-                        "The renderer \"{name}\" is not available here; there are jinja, yaml, json, text, gpg, py, and with legacy_salt those of an installed Salt"
-                    )));
-                }
-                // Stock logs it and takes the file for empty: a run without its states is no success.
+                // Stock logs an unknown one and takes the file for empty: a run without its states is no success.
                 _ => {
+                    let here: Vec<&str> = RENDERERS.iter().map(|(known, _)| *known).collect();
                     return Err(RenderError::new(format!(
-                        "The renderer \"{name}\" of \"{pipe}\" is not available; there are jinja, yaml, json, text, gpg, py, and those of \
-                         Python files in salt://_renderers"
+                        "The renderer \"{name}\" is not available; there are {}, py, those of Python files in salt://_renderers, and \
+                         with legacy_salt those of an installed Salt",
+                        here.join(", ")
                     )));
                 }
             }

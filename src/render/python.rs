@@ -122,14 +122,12 @@ impl MasterPython {
 
     /// Why there is no such function although there is a file for it.
     pub fn fault(&self, about: &About, kind: &str, function: &str) -> Option<String> {
-        if !self.is_possible(kind, function, false) {
-            return files::files(&self.opts).fault(kind, function);
-        }
-        let module = function.split('.').next().unwrap_or_default();
-        let args = vec![kind.into(), module.into()];
-        let why = self.request(about, "reason", args).ok();
-        why.and_then(|why| questions::reason_text(module, &why))
-            .or_else(|| files::files(&self.opts).fault(kind, function))
+        let ask = |what: &str, args| self.request(about, what, args);
+        let reason = match self.is_possible(kind, function, false) {
+            true => questions::reason(kind, function, ask).unwrap_or_default(),
+            false => None,
+        };
+        reason.or_else(|| files::files(&self.opts).fault(kind, function))
     }
 
     /// Calls a function; of `optional`, it gets the keywords that it takes.

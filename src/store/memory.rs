@@ -580,15 +580,8 @@ impl Elsewhere for MemoryElsewhere {
 struct MemoryLastSeen(Mutex<BTreeMap<MinionId, i64>>);
 
 impl LastSeen for MemoryLastSeen {
-    fn note(
-        &self,
-        connected: &Addresses,
-        now: i64,
-        keep: &dyn Fn(&MinionId) -> bool,
-    ) -> io::Result<()> {
-        let mut all = lock(&self.0);
-        all.retain(|id, _| keep(id));
-        all.extend(connected.keys().map(|id| (id.clone(), now)));
+    fn put(&self, all: &BTreeMap<MinionId, i64>) -> io::Result<()> {
+        lock(&self.0).clone_from(all);
         Ok(())
     }
 

@@ -40,6 +40,15 @@ pub trait Elsewhere: Send + Sync {
 
 /// When minions were connected last: what somebody who looks now and then has found.
 pub trait LastSeen: Send + Sync {
+    /// Replaces the list.
+    ///
+    /// # Errors
+    /// It cannot be stored.
+    fn put(&self, all: &BTreeMap<MinionId, i64>) -> io::Result<()>;
+
+    /// Unix seconds by id.
+    fn get(&self) -> BTreeMap<MinionId, i64>;
+
     /// These are connected at `now`, in Unix seconds. Of the others, those are forgotten for which `keep` is false.
     ///
     /// # Errors
@@ -49,10 +58,16 @@ pub trait LastSeen: Send + Sync {
         connected: &Addresses,
         now: i64,
         keep: &dyn Fn(&MinionId) -> bool,
-    ) -> io::Result<()>;
-
-    /// Unix seconds by id.
-    fn get(&self) -> BTreeMap<MinionId, i64>;
+    ) -> io::Result<()> {
+        let before = self.get();
+        let mut all = before.clone();
+        all.retain(|id, _| keep(id));
+        all.extend(connected.keys().map(|id| (id.clone(), now)));
+        if all == before {
+            return Ok(());
+        }
+        self.put(&all)
+    }
 }
 
 /// Connected minions and the address of each, at all masters of a cluster: of all with cached grains, or of `subset`.

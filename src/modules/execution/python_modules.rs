@@ -119,9 +119,8 @@ pub fn reason(ctx: &Context, kind: &str, fun: &str) -> Option<String> {
     if !files.may_have(kind, module) && !may_be_elsewhere(ctx, &files, kind) {
         return None;
     }
-    let args = vec![kind.into(), module.into()];
-    match question(ctx, "reason", args) {
-        Ok(why) => questions::reason_text(module, &why),
+    match questions::reason(kind, fun, |what, args| question(ctx, what, args)) {
+        Ok(why) => why,
         Err(HostError::Broken(why)) => Some(format!("'{fun}' is not available: {why}")),
         Err(HostError::Raised(_)) => None,
     }

@@ -162,40 +162,39 @@ fn update_live(_: &FunctionContext, _: &mut Cx, args: &[Option<Obj>]) -> Result<
 fn defaults_update(_: &FunctionContext, _: &mut Cx, args: &[Option<Obj>]) -> Result<Obj, Error> {
     let convert = truthy(args[4].as_ref(), true)?;
     let lists = truthy(args[2].as_ref(), true)?;
-    let defaults = match &args[1] {
-        Some(Obj::None) if convert => Map::new(),
-        other => as_map(other.as_ref())?,
-    };
+    let defaults = map_or_none(args[1].as_ref(), convert)?;
     let mut filled = Map::new();
     for (name, own) in as_map(args[0].as_ref())?.0 {
-        let own = match own {
-            Value::Map(own) => own,
-            Value::Nil if convert => Map::new(),
-            other => as_map(Some(&Obj::from(other)))?,
-        };
+        let own = map_or_none(Some(&Obj::from(own)), convert)?;
         let mut node = defaults.clone();
         update(&mut node, &own, lists);
         filled.0.push((name, node.into()));
     }
+    in_place_or_new(args, &filled)
+}
+
+/// `None` counts as an empty dict if `convert` is set.
+fn map_or_none(value: Option<&Obj>, convert: bool) -> Result<Map, Error> {
+    match value {
+        Some(Obj::None) if convert => Ok(Map::new()),
+        other => as_map(other),
+    }
+}
+
+/// What becomes of the result of `defaults.*`: the first argument, unless the fourth one, `in_place`, is false.
+fn in_place_or_new(args: &[Option<Obj>], result: &Map) -> Result<Obj, Error> {
     if truthy(args[3].as_ref(), true)? {
-        put_back(args[0].as_ref(), &filled)
+        put_back(args[0].as_ref(), result)
     } else {
-        Ok(Obj::from(&filled))
+        Ok(Obj::from(result))
     }
 }
 
 /// `None` counts as an empty dict unless `convert_none` is false.
 fn defaults_merge(_: &FunctionContext, _: &mut Cx, args: &[Option<Obj>]) -> Result<Obj, Error> {
     let convert = truthy(args[4].as_ref(), true)?;
-    let read = |value: &Option<Obj>| match value {
-        Some(Obj::None) if convert => Ok(Map::new()),
-        other => as_map(other.as_ref()),
-    };
-    let (mut dest, src) = (read(&args[0])?, read(&args[1])?);
+    let mut dest = map_or_none(args[0].as_ref(), convert)?;
+    let src = map_or_none(args[1].as_ref(), convert)?;
     update(&mut dest, &src, truthy(args[2].as_ref(), false)?);
-    if truthy(args[3].as_ref(), true)? {
-        put_back(args[0].as_ref(), &dest)
-    } else {
-        Ok(Obj::from(&dest))
-    }
+    in_place_or_new(args, &dest)
 }

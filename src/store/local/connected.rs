@@ -58,20 +58,8 @@ impl LocalLastSeen {
 }
 
 impl LastSeen for LocalLastSeen {
-    fn note(
-        &self,
-        connected: &Addresses,
-        now: i64,
-        keep: &dyn Fn(&MinionId) -> bool,
-    ) -> io::Result<()> {
-        let before = self.get();
-        let mut all = before.clone();
-        all.retain(|id, _| keep(id));
-        all.extend(connected.keys().map(|id| (id.clone(), now)));
-        if all == before {
-            return Ok(());
-        }
-        write_list(&self.path, &all, 0o600)
+    fn put(&self, all: &BTreeMap<MinionId, i64>) -> io::Result<()> {
+        write_list(&self.path, all, 0o600)
     }
 
     fn get(&self) -> BTreeMap<MinionId, i64> {

@@ -275,7 +275,7 @@ fn a_renderer_that_is_missing_is_an_error() {
     tree.write("srv/odd.sls", "#!jinja|nosuch\na: {test.nop: []}\n");
     tree.write("srv/good.sls", "b: {test.nop: []}\n");
     let ret = tree.call(&["state.apply", "good,odd"]);
-    let why = "The renderer \"nosuch\" of \"jinja|nosuch\" is not available";
+    let why = "The renderer \"nosuch\" is not available";
     assert!(
         ret[0].as_str().is_some_and(|text| text.contains(why)),
         "{ret}"

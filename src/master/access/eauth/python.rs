@@ -3,7 +3,7 @@
 
 use super::super::names;
 use halite_config::MasterConfig;
-use halite_python::questions::{find_args, reason_text, use_args};
+use halite_python::questions::{find_args, reason, use_args};
 use halite_python::{HostError, JobHost, Nothing, Scene, files};
 use halite_wire::{Map, Value};
 use nix::fcntl::{Flock, FlockArg};
@@ -76,8 +76,7 @@ pub fn authenticate(
         }
     }
     if !has("auth")? {
-        let why = ask("reason", vec![KIND.into(), name.into()])?;
-        let why = reason_text(name, &why);
+        let why = reason(KIND, name, ask)?;
         return Err(why.unwrap_or_else(|| format!("{name} has no auth()")));
     }
     let given = vec![user.into(), password.into()];

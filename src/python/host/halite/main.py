@@ -1,4 +1,5 @@
 """Answers halite's requests until it ends the connection."""
+import importlib.util
 import os
 import sys
 
@@ -29,18 +30,15 @@ class Afterwards:
         if name != self.name:
             return None
         sys.meta_path.remove(self)
-        for finder in list(sys.meta_path):
-            spec = finder.find_spec(name, path, target)
-            if spec is not None:
-                run = spec.loader.exec_module
+        spec = importlib.util.find_spec(name)
+        run = spec.loader.exec_module
 
-                def exec_module(module):
-                    run(module)
-                    self.then()
+        def exec_module(module):
+            run(module)
+            self.then()
 
-                spec.loader.exec_module = exec_module
-                return spec
-        return None
+        spec.loader.exec_module = exec_module
+        return spec
 
 
 def main(fd, life, has_salt):
