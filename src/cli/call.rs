@@ -1,6 +1,7 @@
 //! `halite-call`: the `salt-call` command (`salt/cli/caller.py`).
 
 use super::common::{ArgumentOptions, Common, IgnoredOptions, OutputOptions, fail};
+use super::output::texts;
 use super::progress::StateProgress;
 use super::start::{self, start};
 use clap::Parser;
@@ -12,7 +13,7 @@ use halite_channel::session::Session;
 use halite_config::{MinionConfig, Roots, load_minion};
 use halite_modules::execution::bind::INVALID_KEYWORDS;
 use halite_modules::execution::{
-    CallError, CallOutcome, Context, find_for, functions_for, proc, template_functions,
+    CallError, CallOutcome, Context, find_for, proc, sys, template_functions,
 };
 use halite_modules::execution::{executors, python_returners};
 use halite_modules::grains::all_grains;
@@ -254,11 +255,15 @@ fn call(options: &CallOptions) -> Result<i32, ExitError> {
     if let Some(status) = report_error(&ctx, fun, &outcome) {
         return Ok(status);
     }
-    if let Some(by) = &outcome.by {
-        eprintln!("{fun} was run by {by}");
+    let python = ctx.python.noted();
+    if let Some(told) = texts::run_elsewhere(fun, &python) {
+        eprintln!("{told}");
     }
     if let Some(connection) = master.as_mut().filter(|_| !options.no_return_event) {
-        connection.send_return(&config, fun, args, &outcome);
+        let mut load = returner_load("req".into(), fun, args, &outcome, &python);
+        load.set("cmd", "_return");
+        load.set("id", config.id.as_str());
+        connection.send_return(&load);
     }
     let shown = if options.metadata {
         halite_wire::map! {
@@ -279,7 +284,7 @@ fn call(options: &CallOptions) -> Result<i32, ExitError> {
     python_returners::run(
         &ctx,
         &returners_for(options, &ctx),
-        returner_load(&ctx, fun, args, &outcome),
+        returner_load(jid.as_str().into(), fun, args, &outcome, &python),
     );
     Ok(match (options.retcode_passthrough, outcome.retcode) {
         // The system keeps the lowest eight bits, as for Python's sys.exit.
@@ -300,9 +305,14 @@ fn returners_for(options: &CallOptions, ctx: &Context) -> ReturnerSelection {
     ReturnerSelection::named(&names, config, kwargs)
 }
 
-/// The load for returners, in the form of `_return`.
-fn returner_load(ctx: &Context, fun: &str, args: &[String], outcome: &CallOutcome) -> Map {
-    let jid = ctx.job.as_ref().and_then(|job| job.str("jid"));
+/// The load for returners, in the form of `_return`; `python` is what ran in Python.
+fn returner_load(
+    jid: Value,
+    fun: &str,
+    args: &[String],
+    outcome: &CallOutcome,
+    python: &Map,
+) -> Map {
     let mut ret = halite_wire::map! {
         "jid" => jid, "return" => outcome.ret.clone(), "retcode" => outcome.retcode,
     };
@@ -312,6 +322,7 @@ fn returner_load(ctx: &Context, fun: &str, args: &[String], outcome: &CallOutcom
     ret.set("fun", fun);
     ret.set("fun_args", args.to_vec());
     ret.set("success", outcome.success);
+    ret.0.extend(python.clone().0);
     ret
 }
 
@@ -375,10 +386,8 @@ fn documentation(options: &CallOptions, prefix: &str) -> i32 {
         Err(_) => Context::default(),
     };
     let mut text = String::new();
-    for (name, function) in functions_for(&ctx) {
-        if name.starts_with(prefix) {
-            text.push_str(&format!("{name}:\n{}\n\n", function.doc));
-        }
+    for (name, function) in sys::all_functions(&ctx, |name| name.starts_with(prefix)) {
+        text.push_str(&format!("{name}:\n{}\n\n", function.doc));
     }
     // The reader may be gone, which is no error.
     let _ = std::io::stdout().write_all(text.as_bytes());
@@ -489,25 +498,9 @@ impl MasterConnection {
     }
 
     /// Sends the result to the master; a failure does not change the outcome of the call.
-    fn send_return(
-        &mut self,
-        config: &MinionConfig,
-        fun: &str,
-        args: &[String],
-        outcome: &CallOutcome,
-    ) {
-        let mut load = halite_wire::map! {
-            "cmd" => "_return", "id" => config.id.as_str(), "jid" => "req",
-            "return" => outcome.ret.clone(), "retcode" => outcome.retcode,
-        };
-        if let Some(out) = &outcome.out {
-            load.set("out", out.as_str());
-        }
-        load.set("success", outcome.success);
-        load.set("fun", fun);
-        load.set("fun_args", args.to_vec());
+    fn send_return(&mut self, load: &Map) {
         let (timeout, tries) = self.channel.usual();
-        match self.channel.call(&load, timeout, tries) {
+        match self.channel.call(load, timeout, tries) {
             Ok(Reply::Value(_)) => {}
             Ok(Reply::Stopped) => {}
             Ok(Reply::Silence) => log::error!("the master did not acknowledge the result"),

@@ -52,8 +52,6 @@ pub struct CallOutcome {
     pub out: Option<String>,
     /// The error, for `halite-call`, which words errors differently.
     pub fault: Option<CallError>,
-    /// What else ran the function (`legacy_salt`).
-    pub by: Option<String>,
 }
 
 impl CallOutcome {

@@ -92,7 +92,6 @@ pub fn broken(text: String) -> CallOutcome {
         success: false,
         out: Some("nested".into()),
         fault: None,
-        by: None,
     }
 }
 

@@ -264,9 +264,12 @@ fn python_texts() {
 #[test]
 fn who_ran_a_function_is_told_of_many_minions_at_once() {
     let ids: Vec<String> = (0..12).map(|n| format!("m{n}")).collect();
-    let one = texts::run_elsewhere("a.b", "Salt 3008.3 in /opt", &ids[..1]);
+    let ret = map! {"python" => vec![Value::from("a.b")], "legacy_salt" => "Salt 3008.3 in /opt"};
+    let told = |fun| texts::run_elsewhere(fun, &ret).unwrap();
+    assert_eq!(told("c.d"), "parts of c.d were run by Salt 3008.3 in /opt");
+    let one = texts::run_elsewhere_on(&told("a.b"), &ids[..1]);
     assert_eq!(one, "a.b was run by Salt 3008.3 in /opt on m0");
-    let all = texts::run_elsewhere("a.b", "Salt", &ids);
+    let all = texts::run_elsewhere_on(&told("a.b"), &ids);
     assert!(all.ends_with(" m8, m9 and 2 more"), "{all}");
 }
 

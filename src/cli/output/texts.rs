@@ -185,13 +185,23 @@ pub fn docs(returns: &Map) -> String {
 /// Number of minions that are named before the rest is only counted.
 const NAMED: usize = 10;
 
-/// Tells that a function was not run by the minions' own program (`legacy_salt`).
-pub fn run_elsewhere(fun: &str, by: &str, ids: &[String]) -> String {
+/// Tells that a function, or what it called, was not run by the minion's own program (`legacy_salt`).
+pub fn run_elsewhere(fun: &str, ret: &Map) -> Option<String> {
+    let by = ret.str("legacy_salt")?;
+    let python = ret.get("python").and_then(Value::as_array)?;
+    Some(match python.iter().any(|name| name.as_str() == Some(fun)) {
+        true => format!("{fun} was run by {by}"),
+        false => format!("parts of {fun} were run by {by}"),
+    })
+}
+
+/// The same of several minions.
+pub fn run_elsewhere_on(what: &str, ids: &[String]) -> String {
     let named = ids.iter().take(NAMED).map(String::as_str);
     let names = named.collect::<Vec<_>>().join(", ");
     let rest = match ids.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    format!("{fun} was run by {by} on {names}{rest}")
+    format!("{what} on {names}{rest}")
 }

@@ -29,7 +29,7 @@ pub(super) struct ResultPrinter {
     worst: i64,
     failed: bool,
     returned: bool,
-    /// Programs that ran the function instead of the minions' own ones, with the minions.
+    /// What was run by other programs than the minions' own, with the minions.
     elsewhere: Vec<(String, Vec<String>)>,
 }
 
@@ -78,8 +78,8 @@ impl ResultPrinter {
             other => return self.missing(id, &other),
         };
         self.returned = true;
-        if let Some(by) = load.str("legacy_salt") {
-            self.note_elsewhere(by, id);
+        if let Some(what) = texts::run_elsewhere(&self.fun, &load) {
+            self.note_elsewhere(&what, id);
         }
         let ret = load.get("return").cloned().unwrap_or_default();
         let code = match load.get("retcode") {
@@ -98,10 +98,10 @@ impl ResultPrinter {
         self.print(id, ret, load.str("out").unwrap_or_default(), code);
     }
 
-    fn note_elsewhere(&mut self, by: &str, id: &str) {
-        match self.elsewhere.iter_mut().find(|(known, _)| known == by) {
+    fn note_elsewhere(&mut self, what: &str, id: &str) {
+        match self.elsewhere.iter_mut().find(|(known, _)| known == what) {
             Some((_, ids)) => ids.push(id.to_owned()),
-            None => self.elsewhere.push((by.to_owned(), vec![id.to_owned()])),
+            None => self.elsewhere.push((what.to_owned(), vec![id.to_owned()])),
         }
     }
 
@@ -172,8 +172,8 @@ impl ResultPrinter {
             let text = self.summary.text(verbose);
             self.screen.text(&text);
         }
-        for (by, ids) in &self.elsewhere {
-            eprintln!("{}", texts::run_elsewhere(&self.fun, by, ids));
+        for (what, ids) in &self.elsewhere {
+            eprintln!("{}", texts::run_elsewhere_on(what, ids));
         }
         if self.seen == 0 {
             eprint!("{}", texts::NO_RETURN_RECEIVED);

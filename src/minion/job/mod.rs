@@ -165,10 +165,7 @@ fn perform(order: Order) -> (Context, Map) {
         python: Default::default(),
     };
     let mut ret = call_functions(&ctx, &allowed, stamp);
-    let python = ctx.python.noted();
-    if !python.is_empty() {
-        ret.set("python", python);
-    }
+    ret.0.extend(ctx.python.noted().0);
     (ctx, ret)
 }
 
@@ -213,9 +210,6 @@ fn returned(id: &str, load: &Map, outcome: CallOutcome, stamp: StampStyle) -> Ma
         "retcode" => outcome.retcode,
     };
     copy_job_fields(&mut ret, load);
-    if let Some(by) = outcome.by {
-        ret.set("legacy_salt", by);
-    }
     if let Some(out) = outcome.out {
         ret.set("out", out);
     }
@@ -255,9 +249,6 @@ fn scheduled(id: &str, load: &Map, outcome: CallOutcome, stamp: StampStyle) -> M
             }
         }
     }
-    if let Some(by) = outcome.by {
-        out.set("legacy_salt", by);
-    }
     out.set("_stamp", stamp_now(stamp));
     out
 }
@@ -289,9 +280,6 @@ fn compound(
         "success" => field(&|o| o.success.into()),
     };
     copy_job_fields(&mut ret, load);
-    if let Some(by) = outcomes.iter().find_map(|(_, o)| o.by.as_deref()) {
-        ret.set("legacy_salt", by);
-    }
     ret.set("_stamp", stamp_now(stamp));
     ret
 }

@@ -456,10 +456,6 @@ fn run(
 fn returned(function: &Function, ret: Value, retcode: Value) -> CallOutcome {
     CallOutcome {
         out: function.out.map(str::to_owned),
-        by: match function.python {
-            Some(declare::Origin::Salt(by)) => Some(by.to_owned()),
-            _ => None,
-        },
         ..finished(ret, retcode)
     }
 }
@@ -476,7 +472,6 @@ fn finished(ret: Value, retcode: Value) -> CallOutcome {
         success: code == 0,
         out: None,
         fault: None,
-        by: None,
     }
 }
 
@@ -527,7 +522,6 @@ fn error(ret: Value, fault: CallError) -> CallOutcome {
         success: false,
         out: Some("nested".to_owned()),
         fault: Some(fault),
-        by: None,
     }
 }
 

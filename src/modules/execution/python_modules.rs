@@ -83,19 +83,42 @@ pub fn functions(ctx: &Context, kind: &str) -> Vec<(String, &'static Function)> 
         return Vec::new();
     }
     match question(ctx, "list", vec![kind.into()]) {
-        Ok(Value::Map(map)) => map
-            .0
-            .into_iter()
-            .filter_map(|(name, one)| {
-                Some((super::python::str(&name), described(ctx, one.into_map()?)))
-            })
-            .collect(),
+        Ok(Value::Map(map)) => all_described(ctx, map),
         Ok(_) => Vec::new(),
         Err(e) => {
             log::error!("Python files of {kind}: {e}");
             Vec::new()
         }
     }
+}
+
+/// The functions of an installed Salt that are `wanted`.
+pub fn installed(
+    ctx: &Context,
+    kind: &str,
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<(String, &'static Function)> {
+    let mut names = installed_names(ctx, kind);
+    names.retain(|name| wanted(name));
+    if names.is_empty() {
+        return Vec::new();
+    }
+    match question(ctx, "describe", vec![kind.into(), names.into()]) {
+        Ok(Value::Map(map)) => all_described(ctx, map),
+        Ok(_) => Vec::new(),
+        Err(e) => {
+            log::error!("legacy_salt: {e}");
+            Vec::new()
+        }
+    }
+}
+
+fn all_described(ctx: &Context, map: Map) -> Vec<(String, &'static Function)> {
+    let each = map.0.into_iter();
+    each.filter_map(|(name, one)| {
+        Some((super::python::str(&name), described(ctx, one.into_map()?)))
+    })
+    .collect()
 }
 
 /// The names of all functions of an installed Salt.
@@ -215,8 +238,8 @@ pub fn ask(ctx: &Context, name: &str, args: Vec<Value>, more: &mut dyn Service) 
 }
 
 fn described(ctx: &Context, mut map: Map) -> &'static Function {
-    if let (Some(by), Some(place)) = (map.str("by"), python_files::installed_salt(&ctx.opts)) {
-        let by = format!("{by} in {place}");
+    if let Some(by) = map.str("by") {
+        let by = whose(ctx, by);
         map.set("by", by);
     }
     let mut all = DESCRIBED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -226,6 +249,14 @@ fn described(ctx: &Context, mut map: Map) -> &'static Function {
     let function: &'static Function = Box::leak(Box::new(declared(&map)));
     all.push((map, function));
     function
+}
+
+/// An installed Salt by its version and place.
+pub fn whose(ctx: &Context, by: &str) -> String {
+    match python_files::installed_salt(&ctx.opts) {
+        Some(place) => format!("{by} in {place}"),
+        None => by.to_owned(),
+    }
 }
 
 fn leak(text: &str) -> &'static str {
@@ -262,7 +293,11 @@ fn declared(map: &Map) -> Function {
 }
 
 fn run(call: &mut Call<'_>) -> Result {
-    call.ctx.python.note(call.function.inner);
+    let by = match call.function.python {
+        Some(Origin::Salt(by)) => Some(by),
+        _ => None,
+    };
+    call.ctx.python.note(call.function.inner, by);
     let args = vec![
         call.function.inner.into(),
         std::mem::take(&mut call.bound.varargs).into(),

@@ -47,20 +47,36 @@ pub(super) fn docs(ctx: &Context, pattern: &str) -> Map {
         p if p.ends_with('.') => p.to_owned(),
         p => format!("{p}."),
     };
-    functions_for(ctx)
+    let is_wanted = |name: &str| {
+        if pattern.contains('*') {
+            fnmatch(name, pattern)
+        } else {
+            name == pattern || name.starts_with(&prefix)
+        }
+    };
+    all_functions(ctx, is_wanted)
         .into_iter()
-        .filter(|(name, _)| {
-            if pattern.contains('*') {
-                fnmatch(name, pattern)
-            } else {
-                name == pattern || name.starts_with(&prefix)
-            }
-        })
         .map(|(name, f)| {
             let missing = f.python.is_some() && f.doc.is_empty();
             (name, (!missing).then(|| without_markup(f)))
         })
         .collect()
+}
+
+/// The functions that are wanted, those of an installed Salt among them.
+pub fn all_functions(
+    ctx: &Context,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Vec<(String, &'static Function)> {
+    let ours = functions_for(ctx);
+    let known: BTreeSet<&str> = ours.iter().map(|(name, _)| name.as_str()).collect();
+    let others = python_modules::installed(ctx, "modules", |name| {
+        is_wanted(name) && !known.contains(name)
+    });
+    let mut all: Vec<_> = ours.into_iter().chain(others).collect();
+    all.retain(|(name, _)| is_wanted(name));
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
 }
 
 /// Stock shows the examples of Python functions without their markup.
@@ -160,7 +176,8 @@ pub fn listed(names: BTreeMap<String, &'static str>, origin: Option<&Value>) -> 
 fn list_modules(call: &mut Call<'_>) -> Result {
     let patterns = patterns(call)?;
     let mut modules = BTreeSet::new();
-    for (name, _) in functions_for(call.ctx) {
+    let ours = functions_for(call.ctx).into_iter().map(|(name, _)| name);
+    for name in ours.chain(python_modules::installed_names(call.ctx, "modules")) {
         let module = name.split('.').next().unwrap_or_default().to_owned();
         let hit = |p: &String| {
             if p.contains('*') {
@@ -178,9 +195,8 @@ fn list_modules(call: &mut Call<'_>) -> Result {
 
 fn argspec(call: &mut Call<'_>) -> Result {
     let pattern = call.text("module").unwrap_or_default();
-    let specs: Map = functions_for(call.ctx)
+    let specs: Map = all_functions(call.ctx, |name| matches(&pattern, name))
         .into_iter()
-        .filter(|(name, _)| matches(&pattern, name))
         .map(|(name, f)| (name, spec(f)))
         .collect();
     Ok(specs.into())

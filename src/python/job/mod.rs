@@ -5,7 +5,7 @@ use crate::host::{Host, HostError, Nothing, PythonError, Service};
 use crate::process::Process;
 use crate::sources;
 use halite_wire::{Map, Value};
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -65,7 +65,8 @@ struct State {
 #[derive(Clone, Default)]
 pub struct JobHost {
     state: Arc<Mutex<State>>,
-    noted: Arc<Mutex<BTreeSet<String>>>,
+    /// The functions that ran in Python, and the installed Salt whose they are.
+    noted: Arc<Mutex<BTreeMap<String, Option<String>>>>,
     limit: Option<Duration>,
     /// How long it lives without work.
     idle: Option<Duration>,
@@ -112,18 +113,26 @@ impl JobHost {
         }
     }
 
-    /// Notes that a function runs in Python.
-    pub fn note(&self, function: &str) {
+    /// Notes that a function runs in Python; `by` is the installed Salt whose it is.
+    pub fn note(&self, function: &str, by: Option<&str>) {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        if noted.len() < MAX_NOTED && !noted.contains(function) {
-            noted.insert(function.to_owned());
+        if noted.len() < MAX_NOTED && !noted.contains_key(function) {
+            noted.insert(function.to_owned(), by.map(str::to_owned));
         }
     }
 
-    /// The functions that ran in Python, sorted.
-    pub fn noted(&self) -> Vec<String> {
+    /// What a return tells of it: `python`, the sorted names of the functions that ran in Python, and `legacy_salt`, the
+    /// installed Salt that ran any of them.
+    pub fn noted(&self) -> Map {
         let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
-        noted.iter().cloned().collect()
+        let mut told = Map::new();
+        if !noted.is_empty() {
+            told.set("python", noted.keys().cloned().collect::<Vec<_>>());
+        }
+        if let Some(by) = noted.values().flatten().next() {
+            told.set("legacy_salt", by.as_str());
+        }
+        told
     }
 
     /// Makes a request of the host, which is started if need be.

@@ -89,8 +89,14 @@ pub(super) fn argspec(call: &mut Call<'_>) -> Result {
 
 /// The functions in Python of any of the patterns.
 fn in_python(ctx: &Context, patterns: &[String]) -> Vec<(String, Map)> {
+    let is_wanted = |name: &str| patterns.is_empty() || patterns.iter().any(|p| is_match(p, name));
     let mut all = python_states::described(ctx);
-    all.retain(|(name, _)| patterns.is_empty() || patterns.iter().any(|p| is_match(p, name)));
+    all.retain(|(name, _)| is_wanted(name));
+    let ours: BTreeSet<String> = functions().into_iter().map(|(name, _)| name).collect();
+    let known: BTreeSet<String> = all.iter().map(|(name, _)| name.clone()).collect();
+    all.extend(python_states::installed(ctx, |name| {
+        is_wanted(name) && !ours.contains(name) && !known.contains(name)
+    }));
     all
 }
 

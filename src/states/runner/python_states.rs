@@ -3,7 +3,9 @@
 use super::{MinionStates, exception, full_name};
 use crate::declare::{StateOutcome, is_engine_key};
 use crate::modules;
-use halite_modules::execution::python_modules::{ask, may_be_elsewhere, python_error, standing};
+use halite_modules::execution::python_modules::{
+    self, ask, may_be_elsewhere, python_error, standing,
+};
 use halite_modules::execution::{CallError, Context, python};
 use halite_python::files::{self as python_files, Known};
 use halite_python::{Nothing, PythonError, Service};
@@ -168,13 +170,12 @@ pub(crate) fn apply(states: &MinionStates, ctx: Arc<Context>, low: &Map, test: b
             extra.0.push((key.clone(), value.clone()));
         }
     }
-    ctx.python.note(&full_name(low));
-    let args = vec![
-        full_name(low).into(),
-        filled.into(),
-        extra.into(),
-        test.into(),
-    ];
+    let full = full_name(low);
+    let described = find(&ctx, &full);
+    let by = described.as_ref().and_then(|one| one.str("by"));
+    let by = by.map(|by| python_modules::whose(&ctx, by));
+    ctx.python.note(&full, by.as_deref());
+    let args = vec![full.into(), filled.into(), extra.into(), test.into()];
     let mut service = Run { states, test };
     let answer = begin(states, &ctx, low, &mut service)
         .and_then(|()| ask(&ctx, "state", args, &mut service));
@@ -230,7 +231,21 @@ pub(crate) fn described(ctx: &Context) -> Vec<(String, Map)> {
     if !python_files::files(&ctx.opts).has_kind("states") {
         return Vec::new();
     }
-    let list = ask(ctx, "list", vec!["states".into()], &mut About);
+    descriptions(ask(ctx, "list", vec!["states".into()], &mut About))
+}
+
+/// Those of an installed Salt's functions that are `wanted`.
+pub(crate) fn installed(ctx: &Context, wanted: impl Fn(&str) -> bool) -> Vec<(String, Map)> {
+    let mut names = python_modules::installed_names(ctx, "states");
+    names.retain(|name| wanted(name));
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let args = vec!["states".into(), names.into()];
+    descriptions(ask(ctx, "describe", args, &mut About))
+}
+
+fn descriptions(list: Result<Value, CallError>) -> Vec<(String, Map)> {
     match list {
         Ok(Value::Map(map)) => map
             .0

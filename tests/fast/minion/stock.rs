@@ -240,6 +240,25 @@ fn an_installed_salt_runs_what_halite_lacks() {
     assert!(!err.contains("was run by"), "{err}");
     let (out, err) = call(&["state.single", "test.succeed_without_changes", "name=x"]);
     assert!(out.contains("\"result\": true"), "{out}{err}");
+    // A state of its own, in a run of halite's.
+    let (out, err) = call(&["state.single", "highstate_doc.note", "name=x", "contents=y"]);
+    assert!(out.contains("\"result\": true"), "{out}{err}");
+    let told = "parts of state.single were run by Salt 3008.3 in";
+    assert!(err.contains(told), "{err}");
+    // Its documentation stands beside halite's.
+    let (out, err) = call(&["sys.argspec", "salt_version.get_release_number"]);
+    assert!(out.contains("\"args\": [\n                \"name\""), "{out}{err}");
+    for (question, name) in [
+        ("sys.doc", "salt_version.get_release_number"),
+        ("sys.state_doc", "highstate_doc.note"),
+    ] {
+        let (out, err) = call(&[question, name]);
+        let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+        let doc = value["local"][name].as_str();
+        assert!(doc.is_some_and(|doc| doc.len() > 20), "{out}{err}");
+    }
+    let (out, _) = call(&["sys.list_modules", "salt_version"]);
+    assert!(out.contains("salt_version"), "{out}");
     let (_, err) = call(&["nosuch.fun"]);
     assert!(err.contains("'nosuch.fun' is not available."), "{err}");
     // The command on the master says so too, beside what it shows.

@@ -9,6 +9,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use testing::cluster::{Relays, jobs, keys, metric, state};
 use testing::harness::send;
@@ -31,6 +32,8 @@ pub enum Blow {
     Server(usize),
     /// All servers at once.
     Servers,
+    /// The program of a master, for another one.
+    Program(usize, PathBuf),
 }
 
 /// Stock minions behind an address that moves from master to master.
@@ -214,6 +217,7 @@ impl Fleet {
                     stock.relays.move_to(&three.masters[stock.master]);
                 }
             }
+            Blow::Program(n, program) => three.masters[*n].replace(program.clone()),
             Blow::Server(n) => three.servers[*n].kill(),
             Blow::Servers => three.servers.iter_mut().for_each(NatsServer::kill),
         }
@@ -221,7 +225,7 @@ impl Fleet {
 
     fn mend(&mut self, blow: &Blow) {
         match blow {
-            Blow::Role(..) => {}
+            Blow::Role(..) | Blow::Program(..) => {}
             Blow::Master(n) => self.three.masters[*n].start_again(),
             Blow::Server(n) => self.three.start_server(*n),
             Blow::Servers => (0..3).for_each(|n| self.three.start_server(n)),
@@ -231,7 +235,7 @@ impl Fleet {
     /// A job is under way while something is killed, and another one comes afterwards.
     pub fn under(&mut self, blow: &Blow) {
         let hit = match blow {
-            Blow::Role(n, _) | Blow::Master(n) | Blow::Server(n) => *n,
+            Blow::Role(n, _) | Blow::Program(n, _) | Blow::Master(n) | Blow::Server(n) => *n,
             Blow::Servers => 0,
         };
         let ears = [1, 2].map(|m| Ear::at(&self.three.masters[(hit + m) % 3]));
@@ -240,7 +244,7 @@ impl Fleet {
         self.strike(blow);
         // Without servers no other job can be published, and two masters cannot serve what three can.
         let is_back = match blow {
-            Blow::Servers => true,
+            Blow::Servers | Blow::Program(..) => true,
             Blow::Master(_) => self.simulated > 2 * EACH,
             _ => false,
         };

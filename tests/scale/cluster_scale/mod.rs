@@ -9,10 +9,11 @@ mod swarm;
 use fleet::{Blow, Fleet};
 use halite::sys::procs;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use swarm::Swarm;
 use testing::network::runs_apart;
 use testing::three::{LOG, ThreeByThree};
-use testing::{Master, NatsServer, short_dir};
+use testing::{Master, NatsServer, halite_program, short_dir};
 
 /// Minions in the usual run.
 const MINIONS: usize = 150;
@@ -60,6 +61,29 @@ fn whatever_is_killed_no_acknowledged_return_is_lost() {
     let leader = fleet.three.leader_of(LOG);
     fleet.under(&Blow::Server(leader));
     fleet.under(&Blow::Servers);
+    fleet.settle();
+}
+
+/// Programs of masters are replaced one after the other while jobs are under way: by those of another version
+/// (`HALITE_BEFORE`, a path of a halite-master), and back.
+#[test]
+fn masters_of_two_versions_are_one_cluster() {
+    let before = std::env::var_os("HALITE_BEFORE").map(PathBuf::from);
+    let now = halite_program("halite-master");
+    let Some(mut fleet) = Fleet::start(minions()) else {
+        return;
+    };
+    let mut programs = Vec::new();
+    match before {
+        // All of the other version first: then each is replaced as in an upgrade.
+        Some(before) => programs.extend([before, now].map(|program| (3, program))),
+        None => programs.push((1, now)),
+    }
+    for (masters, program) in programs {
+        for n in 0..masters {
+            fleet.under(&Blow::Program(n, program.clone()));
+        }
+    }
     fleet.settle();
 }
 

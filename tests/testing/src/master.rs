@@ -104,6 +104,13 @@ impl Master {
         self.start_again();
     }
 
+    /// Ends it in order and starts another program in its place.
+    pub fn replace(&mut self, program: PathBuf) {
+        self.terminate();
+        self.program = program;
+        self.start_again();
+    }
+
     /// Stops it and waits until all its processes are gone.
     pub fn stop(&mut self) {
         if let Some(mut process) = self.process.take() {

@@ -144,6 +144,11 @@ class Loader:
         functions = self.kinds[kind].all()
         return {name: describe(function) for name, function in functions.items()}
 
+    def do_describe(self, kind, names):
+        """Functions of an installed Salt."""
+        found = ((name, self.elsewhere(kind, name)) for name in names)
+        return {name: describe(function) for name, function in found if function}
+
     def do_reason(self, kind, module):
         """Why a module has no functions, if it is there."""
         return self.kinds[kind].reasons.get(module)
