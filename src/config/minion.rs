@@ -234,8 +234,10 @@ options! {
         loop_interval: u64 = "1";
         /// Minutes between checks of the grains; if they changed, the pillar is fetched again. 0: none.
         grains_refresh_every: i64 = "0";
-        /// What runs functions: `direct_call`, `splay`, or executors in Python; the first that does so counts.
+        /// What runs functions: `direct_call`, `splay`, `sudo`, or executors in Python; the first that does so counts.
         module_executors: Vec<String> = "[direct_call]";
+        /// Account that runs functions of jobs, by `sudo -n -u ACCOUNT halite-call`.
+        sudo_user: String = "''";
         /// Settings of executors, such as `splaytime`.
         executor_opts: Map = "{}";
         /// Return the results of several functions in one job by their position, not by name.

@@ -1,12 +1,13 @@
 //! Executors: what runs a job's function, or lets the next one do so (`module_executors`; `salt/executors`). Halite has
-//! `direct_call` and `splay`; others are users' Python files (`_executors`), or those of an installed Salt.
+//! `direct_call`, `splay` and `sudo`; others are users' Python files (`_executors`), or those of an installed Salt.
 
 use super::declare::Result;
 use super::{CallError, CallOutcome, Context, bind, find_for, python, python_modules};
 use halite_python::questions::value_and_retcode;
 use halite_python::{Nothing, files};
 use halite_wire::fnv::fnv;
-use halite_wire::{Map, Value};
+use halite_wire::yaml::job_input;
+use halite_wire::{Map, Value, json};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,10 @@ const SPLAY: u64 = 300;
 const MAX_SPLAY: u64 = 86_400;
 
 /// Those of halite.
-const OWN: &[&str] = &["direct_call", "splay"];
+const OWN: &[&str] = &["direct_call", "splay", SUDO];
+/// The executor that runs `halite-call` as the account of the option `sudo_user`.
+const SUDO: &str = "sudo";
+const SUDO_USER: &str = "sudo_user";
 
 /// Those of the configuration that are not there, in words.
 pub fn absent(opts: &Arc<Map>) -> Vec<String> {
@@ -62,6 +66,7 @@ pub fn call(ctx: &Context, fun: &str, args: &[Value]) -> CallOutcome {
             // A file of that name comes first.
             _ if is_python(ctx, name) => in_python(ctx, name, fun, args),
             "splay" => splay(ctx),
+            SUDO => sudo(ctx, fun, args).map(Some),
             _ => Err(unknown(ctx, name)),
         };
         match done {
@@ -88,20 +93,105 @@ fn setting<'a>(ctx: &'a Context, key: &str) -> Option<&'a Value> {
 fn names(ctx: &Context) -> Result<Vec<String>> {
     let is_scheduled = ctx.job.as_ref().is_some_and(|job| job.contains("schedule"));
     let wanted = setting(ctx, EXECUTORS).filter(|_| !is_scheduled);
-    let names = match wanted {
-        None => return Ok(vec!["direct_call".to_owned()]),
-        Some(Value::Str(name)) => return Ok(vec![name.clone()]),
+    let mut names = match wanted {
+        None => vec!["direct_call".to_owned()],
+        Some(Value::Str(name)) => vec![name.clone()],
         Some(other) => other.str_list(),
     };
     // One that is not understood may be there to hold something back.
-    let given = wanted.and_then(Value::as_array).map_or(0, <[Value]>::len);
-    if names.is_empty() || names.len() != given {
+    let is_list = matches!(wanted, Some(Value::Array(list)) if list.len() == names.len());
+    let is_simple = matches!(wanted, None | Some(Value::Str(_)));
+    if names.is_empty() || !is_simple && !is_list {
         let shown = python::repr(wanted.unwrap_or(&Value::Nil));
         return Err(CallError::Invocation(format!(
             "Wrong executors specification: {shown}. String or non-empty list expected"
         )));
     }
+    // As in stock, what would run the function in the minion no longer does.
+    let is_minion = ctx.opts.str("__cli") == Some("salt-minion");
+    if is_minion && !is_scheduled && sudo_user(ctx).is_ok() {
+        names.pop();
+        names.push(SUDO.to_owned());
+    }
     Ok(names)
+}
+
+fn sudo_user(ctx: &Context) -> Result<&str> {
+    let user = ctx.opts.str(SUDO_USER).filter(|user| !user.is_empty());
+    user.ok_or_else(|| {
+        CallError::Invocation(format!(
+            "Executor '{SUDO}' is not available: set {SUDO_USER}"
+        ))
+    })
+}
+
+/// A value as a word of a command line: JSON is YAML, but for what YAML takes for unprintable. A word with `#` is not parsed.
+fn as_json(value: &Value) -> String {
+    let text = serde_json::to_string(value).unwrap_or_default();
+    let is_odd =
+        |c: char| matches!(c, '#' | '\u{7f}'..='\u{a0}' | '\u{feff}' | '\u{fffe}'..='\u{ffff}');
+    let escaped = text.chars().map(|c| match is_odd(c) {
+        true => format!("\\u{:04x}", u32::from(c)),
+        false => c.to_string(),
+    });
+    escaped.collect()
+}
+
+/// A keyword as a word of a command line.
+///
+/// # Errors
+/// Read again, its name would be another one, which nobody has checked.
+fn as_keyword(key: &Value, value: &Value) -> Result<Value> {
+    let name = python::str(key);
+    let is_plain = |c: char| c == '_' || c.is_ascii_alphanumeric();
+    if !name.chars().all(is_plain) || !name.starts_with(|c: char| !c.is_ascii_digit()) {
+        return Err(CallError::Invocation(format!(
+            "Executor '{SUDO}' takes no keyword {}: use letters, digits and underscores",
+            python::repr(key)
+        )));
+    }
+    Ok(format!("{name}={}", as_json(value)).into())
+}
+
+/// Runs the function in `halite-call`, as another account (`salt/executors/sudo.py`).
+fn sudo(ctx: &Context, fun: &str, args: &[Value]) -> Result<CallOutcome> {
+    let own = std::env::current_exe().unwrap_or_default();
+    let program = own.with_file_name("halite-call");
+    let program = program.to_string_lossy();
+    let config = ctx.opts.str("config_dir").unwrap_or_default();
+    // What the master gets is the return of the job, and this is the last executor.
+    let mut words = vec!["sudo", "-n", "-u", sudo_user(ctx)?, "--", &program];
+    words.extend(["--no-return-event", "--out=json", "--metadata"]);
+    words.extend(["--module-executors", "direct_call"]);
+    words.extend(["-c", config, "--", fun]);
+    let mut words: Vec<Value> = words.into_iter().map(Value::from).collect();
+    let (positional, mut keywords) = job_input(args);
+    if ["state.sls", "state.highstate", "state.apply"].contains(&fun) {
+        // This job itself is a state run under way.
+        keywords.set("concurrent", true);
+    }
+    words.extend(positional.iter().map(|arg| as_json(arg).into()));
+    for (key, value) in keywords.iter() {
+        words.push(as_keyword(key, value)?);
+    }
+    let quiet = halite_wire::map! {"python_shell" => false, "output_loglevel" => "quiet"};
+    let ran = super::with_call(ctx, |call| {
+        call.salt("cmd.run_all", vec![words.into()], quiet)
+    })?;
+    let ran = ran.into_map().unwrap_or_default();
+    let text = |key: &str| ran.str(key).unwrap_or_default();
+    let answer = json::parse::<Value>(text("stdout").as_bytes())
+        .ok()
+        .and_then(Value::into_map);
+    let answer = answer.and_then(|mut all| all.remove("local")?.into_map());
+    let retcode = |map: &Map| map.get("retcode").cloned().unwrap_or_default();
+    Ok(match answer {
+        Some(mut answer) => {
+            let retcode = retcode(&answer);
+            super::finished(answer.remove("return").unwrap_or_default(), retcode)
+        }
+        None => super::finished(text("stderr").into(), retcode(&ran)),
+    })
 }
 
 fn unknown(ctx: &Context, name: &str) -> CallError {
@@ -112,7 +202,7 @@ fn unknown(ctx: &Context, name: &str) -> CallError {
 }
 
 fn is_python(ctx: &Context, name: &str) -> bool {
-    python_modules::has(ctx, KIND, &format!("{name}.execute"), name == "splay")
+    python_modules::has(ctx, KIND, &format!("{name}.execute"), OWN.contains(&name))
 }
 
 /// An executor in Python around the function.
@@ -188,6 +278,17 @@ mod tests {
         );
         let empty = halite_wire::map! {"module_executors" => Vec::<String>::new()};
         assert_eq!(names(&ctx(own(), empty)).ok(), Some(vec!["a".to_owned()]));
+        let mut sudo = own();
+        sudo.set("sudo_user", "root");
+        assert_eq!(
+            names(&ctx(sudo.clone(), Map::new())).ok(),
+            Some(vec!["a".to_owned()])
+        );
+        sudo.set("__cli", "salt-minion");
+        assert_eq!(
+            names(&ctx(sudo, Map::new())).ok(),
+            Some(vec!["sudo".to_owned()])
+        );
         let one = halite_wire::map! {"module_executors" => "one"};
         assert_eq!(
             names(&ctx(one, Map::new())).ok(),
@@ -200,6 +301,15 @@ mod tests {
         ] {
             let job = halite_wire::map! {"module_executors" => odd};
             assert!(names(&ctx(own(), job)).is_err());
+        }
+    }
+
+    #[test]
+    fn keywords_for_sudo_keep_their_names() {
+        let word = |name: &str| as_keyword(&name.into(), &"x\u{85}".into()).ok();
+        assert_eq!(word("key_1"), Some("key_1=\"x\\u0085\"".into()));
+        for odd in ["a=b", "", "1a", "a b", "--x", "a.b", "__kwarg__\n"] {
+            assert_eq!(word(odd), None, "{odd:?}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
 use testing::network::{Network, runs_apart};
 use testing::process::Process;
 
@@ -268,4 +269,62 @@ fn a_signal_ends_a_call_that_waits_for_a_name() {
     server.recv_from(&mut [0; 512]).unwrap();
     call.terminate();
     assert_eq!(call.status().and_then(|status| status.code()), Some(130));
+}
+
+/// `sudo_user`: values arrive as they were, and so do the result and its return code.
+#[test]
+fn another_account_runs_the_function() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().display();
+    let text = format!("id: m\nroot_dir: {root}\nfile_client: local\nsudo_user: shop\n");
+    std::fs::write(dir.path().join("minion"), text).unwrap();
+    let sudo = dir.path().join("sudo");
+    let script = format!("#!/bin/sh\necho \"$1 $2 $3\" >>'{root}/asked'\nshift 4\nexec \"$@\"\n");
+    std::fs::write(&sudo, script).unwrap();
+    std::fs::set_permissions(&sudo, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let call = |args: &[&str]| {
+        let out = Command::new(env!("CARGO_BIN_EXE_halite-call"))
+            .env("PATH", format!("{root}:{path}"))
+            .arg("-c")
+            .arg(dir.path())
+            .args(["--out=json", "--metadata"])
+            .args(args)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        let said: serde_json::Value = serde_json::from_str(&text).expect(&text);
+        said["local"].clone()
+    };
+    let words = [
+        "--",
+        "test.arg",
+        "true",
+        "'true'",
+        "a b'\"$HOME\\n",
+        "[1, {x: 'no'}]",
+        "--word",
+        "2026-11-29",
+        "3_4",
+        "key=null",
+        "text='null'",
+        "line='a: b # c'",
+        "odd=\"\u{e4}\\x85\\x7f\\U0001f600\"",
+    ];
+    let said = |executors: &str| {
+        let mut said = call(&[&[executors], &words[..]].concat())["return"].clone();
+        let keywords = said["kwargs"].as_object_mut().expect("keywords");
+        keywords.retain(|name, _| !name.starts_with("__pub_"));
+        assert_eq!(keywords.len(), 4);
+        said
+    };
+    let sudo = "--module-executors=sudo";
+    assert_eq!(said(sudo), said("--module-executors=direct_call"));
+    assert_eq!(call(&[sudo, "test.retcode", "42"])["retcode"], 42);
+    let asked = std::fs::read_to_string(dir.path().join("asked")).unwrap();
+    assert_eq!(asked, "-n -u shop\n-n -u shop\n");
+    // What it says of itself.
+    let said = call(&[sudo, "test.exception", "message=gone"]);
+    assert_eq!(said["retcode"], 1, "{said}");
+    assert!(said["return"].as_str().unwrap().contains("gone"), "{said}");
 }

@@ -247,7 +247,10 @@ fn an_installed_salt_runs_what_halite_lacks() {
     assert!(err.contains(told), "{err}");
     // Its documentation stands beside halite's.
     let (out, err) = call(&["sys.argspec", "salt_version.get_release_number"]);
-    assert!(out.contains("\"args\": [\n                \"name\""), "{out}{err}");
+    assert!(
+        out.contains("\"args\": [\n                \"name\""),
+        "{out}{err}"
+    );
     for (question, name) in [
         ("sys.doc", "salt_version.get_release_number"),
         ("sys.state_doc", "highstate_doc.note"),
