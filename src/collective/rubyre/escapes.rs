@@ -186,12 +186,7 @@ impl Translator<'_> {
     }
 
     fn back_reference(&mut self, number: usize) -> Translated {
-        if self.named {
-            return fail("numbered backref/call is not allowed. (use name)");
-        }
-        if number == 0 || number > self.groups {
-            return fail("invalid backref number/name");
-        }
+        let number = self.reference(number)?;
         self.needs_backtracking = true;
         self.item(&format!("(?:\\{number})"));
         Ok(())

@@ -106,10 +106,16 @@ struct Translator<'p> {
     open: Vec<Group>,
     /// Groups opened by options outside of any group.
     inner: usize,
-    /// Numbered groups in the whole pattern; they do not capture if there are named ones.
+    /// Numbered groups in the whole pattern, as far as that shows before it is read; they do not capture if there are named ones.
     groups: usize,
     named: bool,
+    /// Numbered groups that were read.
+    captures: usize,
+    /// The largest number of a group that the pattern refers to.
+    referenced: usize,
 }
+
+const NO_SUCH_GROUP: &str = "invalid backref number/name";
 
 type Translated<T = ()> = Result<T, String>;
 
@@ -128,6 +134,8 @@ fn translate(pattern: &str, options: u8) -> Translated<(String, bool)> {
         inner: 0,
         groups: 0,
         named: false,
+        captures: 0,
+        referenced: 0,
     };
     t.count_groups();
     t.out.push_str("(?m");
@@ -144,6 +152,10 @@ fn translate(pattern: &str, options: u8) -> Translated<(String, bool)> {
     if !t.open.is_empty() {
         return fail("end pattern with unmatched parenthesis");
     }
+    // A comment may have looked like a group. fancy-regex would read outside of what it has saved.
+    if t.referenced > t.captures {
+        return fail(NO_SUCH_GROUP);
+    }
     t.out.push_str(&")".repeat(t.inner));
     Ok((t.out, t.needs_backtracking))
 }
@@ -159,6 +171,8 @@ impl Translator<'_> {
                 '\\' => at += 1,
                 '[' => classes += 1,
                 ']' => classes = classes.saturating_sub(1),
+                // The condition of `(?(1)a|b)`.
+                '(' if classes == 0 && after(1) == Some('?') && after(2) == Some('(') => at += 2,
                 '(' if classes == 0 && after(1) != Some('?') => self.groups += 1,
                 '(' if classes == 0
                     && (after(2) == Some('\'')
@@ -301,6 +315,7 @@ impl Translator<'_> {
 
     fn group(&mut self) -> Translated {
         if !self.take('?') {
+            self.captures += 1;
             return self.open("(");
         }
         let Some(c) = self.rest.next() else {
@@ -322,14 +337,24 @@ impl Translator<'_> {
             }
             '(' => {
                 let number = self.until(')')?;
-                match number.parse::<usize>() {
-                    Ok(n) if (1..=self.groups).contains(&n) => self.fancy(&format!("(?({n})")),
-                    _ => fail("invalid backref number/name"),
-                }
+                let number = self.reference(number.parse().unwrap_or(0))?;
+                self.fancy(&format!("(?({number})"))
             }
             '-' | 'i' | 'm' | 'x' | 'a' | 'd' => self.options(c),
             _ => fail("undefined group option"),
         }
+    }
+
+    /// The number of a group that is referred to.
+    fn reference(&mut self, number: usize) -> Translated<usize> {
+        if self.named {
+            return fail("numbered backref/call is not allowed. (use name)");
+        }
+        if number == 0 || number > self.groups {
+            return fail(NO_SUCH_GROUP);
+        }
+        self.referenced = self.referenced.max(number);
+        Ok(number)
     }
 
     fn fancy(&mut self, text: &str) -> Translated {

@@ -28,6 +28,9 @@ fn as_ruby_reads_them() {
         ("a++a", "aaa", false),
         ("^a**$", "aaa", true),
         (r"(a)(b)\2\1", "abba", true),
+        ("(?(1)a)(b)", "ab", true),
+        ("(?(1)a)(b)", "ac", false),
+        ("^(a)?(?(1)b|c)$", "ab", true),
         (r"(?<x>.)\k<x>", "aa", true),
         ("(?<=a)b", "ab", true),
         ("(?<!a)b", "ab", false),
@@ -89,6 +92,11 @@ fn what_ruby_refuses() {
         r"\k<a>",
         "(?~a)",
         r"(a\g<1>?)",
+        "(?(1))",
+        "((?(3))())",
+        "(?#()(?(1)a)",
+        "(?x) # (\n(?(1)a)",
+        "(?<x>a)(?(1)b)",
     ] {
         assert!(RubyRegex::new(pattern, 0).is_err(), "{pattern:?}");
     }
