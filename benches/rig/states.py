@@ -2,8 +2,8 @@
 import json
 import os
 import subprocess
+import sys
 import tempfile
-import time
 from dataclasses import dataclass
 
 from . import figures, procs
@@ -102,17 +102,25 @@ def local(kind, programs, plan):
     return found
 
 
+# Starts a command and prints what it used. The system counts what the process had before it became the command, which is little here.
+MEASURE = """
+import os, sys, time
+begun = time.monotonic()
+child = os.fork()
+if not child:
+    os.execv(sys.argv[1], sys.argv[1:])
+used = os.wait4(child, 0)[2]
+wall = time.monotonic() - begun
+sys.stderr.write("\\n%r %r %r" % (used.ru_utime + used.ru_stime, wall, used.ru_maxrss / 1024))
+"""
+
+
 def once(argv):
     """Runs a command; its CPU seconds with those of its children, its seconds, and the peak memory of the largest of them in MiB."""
-    begun = time.monotonic()
-    with tempfile.TemporaryFile() as out:
-        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.DEVNULL)
-        _, _, used = os.wait4(process.pid, 0)
-        wall = time.monotonic() - begun
-        process.returncode = 0
-        out.seek(0)
-        good(out.read().decode())
-    return [used.ru_utime + used.ru_stime, wall, used.ru_maxrss / 1024]
+    words = [sys.executable, "-I", "-S", "-c", MEASURE, *argv]
+    ran = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+    good(ran.stdout.decode())
+    return [float(figure) for figure in ran.stderr.decode().splitlines()[-1].split()[-3:]]
 
 
 def through_master(kind, programs, plan):
