@@ -91,6 +91,8 @@ pub struct ApiError {
     pub message: String,
     /// Whether it is one of those that stock answers in the asked form.
     is_unforeseen: bool,
+    /// What the client did wrong, where stock's message does not say it.
+    reason: Option<String>,
 }
 
 impl ApiError {
@@ -100,6 +102,7 @@ impl ApiError {
             status,
             message: message.into(),
             is_unforeseen: false,
+            reason: None,
         }
     }
 
@@ -147,22 +150,36 @@ impl ApiError {
         )
     }
 
-    /// 500, for input that stock does not foresee; the reason is for the log.
+    /// 500, with the reason for the log alone.
     pub fn unforeseen(why: &str) -> ApiError {
-        log::debug!("api: 500: {why}");
+        log::warn!("api: 500: {why}");
         ApiError {
             status: StatusCode::INTERNAL_SERVER_ERROR,
             message: "An unexpected error occurred".into(),
             is_unforeseen: true,
+            reason: None,
+        }
+    }
+
+    /// 500, for a mistake of the client's that stock does not foresee. Beside stock's words stands the reason.
+    pub fn mistaken(reason: impl Into<String>) -> ApiError {
+        ApiError {
+            status: StatusCode::INTERNAL_SERVER_ERROR,
+            message: "An unexpected error occurred".into(),
+            is_unforeseen: true,
+            reason: Some(reason.into()),
         }
     }
 
     /// As it is sent to a client that asked for this form.
     pub fn response(&self, form: Form) -> Response<Content> {
         if self.is_unforeseen {
-            let map = halite_wire::map! {
+            let mut map = halite_wire::map! {
                 "status" => u64::from(self.status.as_u16()), "return" => self.message.as_str(),
             };
+            if let Some(reason) = &self.reason {
+                map.set("reason", reason.as_str());
+            }
             return Answer::new(map.into()).status(self.status).response(form);
         }
         let title = escaped(&self.status.to_string());

@@ -2,7 +2,7 @@
 
 use crate::answer::{Answer, ApiError, file};
 use crate::body;
-use crate::lowstate::{CLIENTS, credentials};
+use crate::lowstate::{CLIENTS, credentials, no_map};
 use crate::openapi;
 use crate::request::{Call, cookie, title_case};
 use crate::routes::{Endpoint, Route};
@@ -53,7 +53,7 @@ impl Service {
             Endpoint::Publish => self.publish(call, client).await,
             Endpoint::Minions => self.minions(route, call, client).await,
             Endpoint::Jobs => match call.argument(route, "jid")? {
-                Some(jid) => self.job(&jid, client.session()?).await,
+                Some(jid) => self.job(&call, &jid, client.session()?).await,
                 None => self.jobs(call, client.session()?).await,
             },
             Endpoint::JobEvents => self.follow(call, client).await,
@@ -124,7 +124,7 @@ impl Service {
         let session = client.session()?;
         let tgt = call.argument(route, "mid")?.unwrap_or_else(|| "*".into());
         let low = halite_wire::map! {
-            "client" => "local", "tgt" => tgt, "fun" => "grains.items",
+            "client" => "local", "tgt" => tgt, "fun" => "grains.items", "timeout" => timeout_of(&call)?,
         };
         let one = self.one(low, session).await?;
         Ok(Answer::returning(Value::Array(vec![one])).into())
@@ -153,7 +153,9 @@ impl Service {
         };
         let before = call.parameter("before").map(str::parse::<Jid>).transpose();
         let before = before.map_err(|_| ApiError::bad("before: the id of a job"))?;
-        let jobs = self.one(runner_low("jobs.list_jobs"), session).await?;
+        let mut low = runner_low("jobs.list_jobs");
+        low.set("timeout", timeout_of(&call)?);
+        let jobs = self.one(low, session).await?;
         let Value::Map(mut map) = jobs else {
             return Ok(Answer::returning(Value::Array(vec![jobs])).into());
         };
@@ -302,15 +304,18 @@ impl Service {
             let token = session.as_ref().map(|session| session.token.as_str());
             let enabled = &service.config.netapi_enable_clients;
             let mut all = Vec::new();
+            for low in &lows {
+                if let Some(map) = low.as_map().filter(|_| session.is_none()) {
+                    service.check_acl(map, call.peer.ip())?;
+                }
+                service.runner(stop).checked(low, token, enabled)?;
+            }
             for low in lows {
                 if service.stop.is_set() || stop.is_set() {
                     return Err(ApiError::no_master());
                 }
-                let map = low.as_map();
-                if let Some(map) = map.filter(|_| session.is_none()) {
-                    service.check_acl(map, call.peer.ip())?;
-                }
-                let is_job = map.and_then(|map| map.str("client")) == Some("local_async");
+                let client_name = low.as_map().and_then(|map| map.str("client"));
+                let is_job = client_name == Some("local_async");
                 let done = service.runner(stop).run(&low, token, enabled)?;
                 if is_job && session.is_some() {
                     service.note_jobs(client.id.as_deref(), &done);
@@ -334,9 +339,12 @@ impl Service {
         self.blocking(move |service| {
             let lows = body::lowstates(call.content()?)?;
             let (mut all, mut links) = (Vec::new(), Vec::new());
+            let lows: Option<Vec<Map>> = lows.into_iter().map(Value::into_map).collect();
+            let lows = lows.ok_or_else(no_map)?;
+            for low in &lows {
+                service.runner(&service.stop).check_job(low)?;
+            }
             for low in lows {
-                let low = low.into_map();
-                let low = low.ok_or_else(|| ApiError::unforeseen("a lowstate is not a map"))?;
                 let token = Credentials::Token(session.token.clone());
                 let one = service.runner(&service.stop).publish(&low, token)?;
                 let jid = one.as_map().and_then(|map| map.str("jid"));
@@ -353,11 +361,12 @@ impl Service {
         .await
     }
 
-    async fn job(self: Arc<Self>, jid: &str, session: Session) -> Handled {
+    async fn job(self: Arc<Self>, call: &Call, jid: &str, session: Session) -> Handled {
         let job = match jid.parse::<Jid>() {
             Ok(_) => {
                 let mut low = runner_low("jobs.list_job");
                 low.set("jid", jid);
+                low.set("timeout", timeout_of(call)?);
                 self.one(low, session).await?
             }
             Err(_) => halite_wire::map! {
@@ -405,6 +414,13 @@ impl Service {
         }
         Ok(Answer::new(halite_wire::map! {"success" => true}.into()).into())
     }
+}
+
+/// `timeout` of a request without a lowstate, in seconds; nothing and an empty one are the default.
+fn timeout_of(call: &Call) -> Result<Option<u64>, ApiError> {
+    let text = call.parameter("timeout").filter(|text| !text.is_empty());
+    let number = text.map(str::parse).transpose();
+    number.map_err(|_| ApiError::bad("timeout: a number of seconds"))
 }
 
 fn welcome() -> Answer {

@@ -1,7 +1,7 @@
 //! Logging in: a token of the master, and a session for it (reference `salt-api.md` 4).
 
 use crate::answer::{Answer, ApiError};
-use crate::lowstate::login;
+use crate::lowstate::{login, no_map};
 use crate::request::{Call, TOKEN, cookie, session_id};
 use crate::service::{Handled, Service};
 use crate::session::{LIFE, Session, may_listen, permissions};
@@ -159,5 +159,5 @@ fn login_of(call: &Call) -> Result<Map, ApiError> {
         other => Some(other),
     };
     let map = first.and_then(Value::into_map);
-    map.ok_or_else(|| ApiError::unforeseen("a login is a map"))
+    map.ok_or_else(no_map)
 }

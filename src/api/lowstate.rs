@@ -8,7 +8,7 @@ use halite_client::local::{ClientError, Credentials, Job, LocalClient, resolve_t
 use halite_config::MasterConfig;
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::Jid;
-use halite_wire::{Map, Value, yaml};
+use halite_wire::{Map, Value, pytext, yaml};
 use hyper::StatusCode;
 use std::time::Duration;
 
@@ -141,7 +141,7 @@ fn refused(error: ClientError) -> ApiError {
             }
             // Such as a jid of another year.
             "" => ApiError::bad(message),
-            _ => ApiError::unforeseen(&message),
+            _ => ApiError::mistaken(message),
         },
         other => ApiError::unforeseen(&other.to_string()),
     }
@@ -171,17 +171,7 @@ impl Runner<'_> {
         token: Option<&str>,
         enabled: &[String],
     ) -> Result<Vec<Value>, ApiError> {
-        let Some(low) = low.as_map() else {
-            return Err(ApiError::unforeseen("a lowstate is not a map"));
-        };
-        let client = client_of(low, enabled)?;
-        if low.len() > MOST_FIELDS || kwarg_of(low).is_some_and(|map| map.len() > MOST_FIELDS) {
-            return Err(ApiError::bad("A lowstate has too many fields"));
-        }
-        let credentials = match token {
-            Some(token) => Credentials::Token(token.to_owned()),
-            None => credentials(low)?,
-        };
+        let (client, low, credentials) = self.checked(low, token, enabled)?;
         let one = match client {
             Client::LocalBatch => return self.batch(low, credentials),
             Client::Local | Client::LocalSubset => self.local(client, low, credentials)?,
@@ -201,6 +191,45 @@ impl Runner<'_> {
             }
         };
         Ok(vec![one])
+    }
+
+    /// A lowstate that can be run. Of several, none runs before all are checked: what had begun would be answered to nobody.
+    ///
+    /// # Errors
+    /// See [`ApiError`].
+    pub fn checked<'l>(
+        &self,
+        low: &'l Value,
+        token: Option<&str>,
+        enabled: &[String],
+    ) -> Result<(Client, &'l Map, Credentials), ApiError> {
+        let low = low.as_map().ok_or_else(no_map)?;
+        let client = client_of(low, enabled)?;
+        if low.len() > MOST_FIELDS || kwarg_of(low).is_some_and(|map| map.len() > MOST_FIELDS) {
+            return Err(ApiError::bad("A lowstate has too many fields"));
+        }
+        let credentials = match token {
+            Some(token) => Credentials::Token(token.to_owned()),
+            None => credentials(low)?,
+        };
+        match client {
+            Client::Runner | Client::RunnerAsync => drop(call_load("runner", low)?),
+            Client::Wheel | Client::WheelAsync => drop(call_load("wheel", low)?),
+            Client::LocalBatch => {
+                batch_size(low)?;
+                self.check_job(low)?;
+            }
+            Client::Local | Client::LocalAsync | Client::LocalSubset => self.check_job(low)?,
+        }
+        Ok((client, low, credentials))
+    }
+
+    /// Whether a job can be made of a lowstate.
+    ///
+    /// # Errors
+    /// See [`ApiError`].
+    pub fn check_job(&self, low: &Map) -> Result<(), ApiError> {
+        job_of(low, self.config).map(drop)
     }
 
     fn client(&self, credentials: Credentials) -> LocalClient {
@@ -264,16 +293,7 @@ impl Runner<'_> {
     }
 
     fn batch(&self, low: &Map, credentials: Credentials) -> Result<Vec<Value>, ApiError> {
-        let size = match low.get("batch") {
-            None | Some(Value::Nil) => "10%".to_owned(),
-            Some(Value::Str(text)) => text.clone(),
-            Some(number) => number.as_int().unwrap_or(0).to_string(),
-        };
-        if !is_size(&size) {
-            return Err(ApiError::bad(format!(
-                "batch: {size:.50} is neither a number nor a percentage"
-            )));
-        }
+        let size = batch_size(low)?;
         let returns = self.command(low, credentials, |command| {
             command.batch = Some(size);
             let wait = number(low, "batch_wait").unwrap_or(0);
@@ -320,7 +340,8 @@ impl Runner<'_> {
         let has_failed = !data.get("success").is_some_and(Value::truthy);
         let is_unknown = |text: &str| text.trim_end().ends_with("' is not available.");
         if has_failed && data.str("return").is_some_and(is_unknown) {
-            return Err(ApiError::unforeseen("there is no such runner"));
+            let fun = low.str("fun").unwrap_or_default();
+            return Err(ApiError::mistaken(format!("'{fun}' is not available.")));
         }
         if low.get("full_return").is_some_and(Value::truthy) {
             return Ok(halite_wire::map! {"tag" => ended.tag, "data" => data}.into());
@@ -329,10 +350,31 @@ impl Runner<'_> {
     }
 }
 
+/// A lowstate or a login is something else.
+pub fn no_map() -> ApiError {
+    ApiError::mistaken("a map is expected, or a list of them")
+}
+
+/// How many minions at a time.
+fn batch_size(low: &Map) -> Result<String, ApiError> {
+    let size = match low.get("batch") {
+        None | Some(Value::Nil) => "10%".to_owned(),
+        Some(Value::Str(text)) => text.clone(),
+        Some(Value::Float(number)) if number.fract() == 0.0 => format!("{number:.0}"),
+        Some(other) => pytext::str(other).into_owned(),
+    };
+    match is_size(&size) {
+        true => Ok(size),
+        false => Err(ApiError::bad(format!(
+            "batch: {size:.50} is neither a number nor a percentage"
+        ))),
+    }
+}
+
 /// The load of a call of this kind.
 fn call_load(kind: &str, low: &Map) -> Result<Map, ApiError> {
     let fun = low.str("fun");
-    let fun = fun.ok_or_else(|| ApiError::unforeseen("`fun` is missing"))?;
+    let fun = fun.ok_or_else(|| ApiError::mistaken("`fun`, the name of a function, is missing"))?;
     let (arg, mut kwarg) = yaml::load_input(&args_of(low), &[]);
     if let Some(given) = kwarg_of(low) {
         for (name, value) in given.iter() {
@@ -379,7 +421,7 @@ fn args_of(low: &Map) -> Vec<Value> {
 /// The job of a lowstate.
 fn job_of(low: &Map, config: &MasterConfig) -> Result<Job, ApiError> {
     let (Some(tgt), Some(fun)) = (low.get("tgt"), low.get("fun")) else {
-        return Err(ApiError::unforeseen("`tgt` or `fun` is missing"));
+        return Err(ApiError::mistaken("`tgt` or `fun` is missing"));
     };
     let jid = low.str("jid").unwrap_or_default();
     if !jid.is_empty() && jid.parse::<Jid>().is_err() {
@@ -393,7 +435,7 @@ fn job_of(low: &Map, config: &MasterConfig) -> Result<Job, ApiError> {
     let kind = low.str("tgt_type").unwrap_or("glob");
     let (tgt, tgt_type) = match tgt {
         Value::Str(text) => {
-            resolve_target(kind, config, text.clone()).map_err(|why| ApiError::unforeseen(&why))?
+            resolve_target(kind, config, text.clone()).map_err(ApiError::mistaken)?
         }
         other => (other.clone(), kind.to_owned()),
     };

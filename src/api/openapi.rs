@@ -54,10 +54,10 @@ fn operation(route: &Route) -> Map {
     let mut parameters = Vec::new();
     let in_path = route.path.split('/').filter(|one| one.starts_with('{'));
     for name in in_path.map(|one| one.trim_matches(['{', '}', '*'])) {
-        parameters.push(parameter("path", name, None));
+        parameters.push(parameter(route, "path", name, None));
     }
     for (name, text) in route.query {
-        parameters.push(parameter("query", name, Some(text)));
+        parameters.push(parameter(route, "query", name, Some(text)));
     }
     if !parameters.is_empty() {
         map.set("parameters", Value::Array(parameters));
@@ -84,11 +84,14 @@ fn named(path: &str) -> String {
     if name.is_empty() { "Root".into() } else { name }
 }
 
-fn parameter(place: &str, name: &str, text: Option<&str>) -> Value {
+fn parameter(route: &Route, place: &str, name: &str, text: Option<&str>) -> Value {
     let schema = match name {
         "limit" => halite_wire::map! {"type" => "integer", "minimum" => 1},
         "timeout" => halite_wire::map! {"type" => "integer", "minimum" => 0},
         "before" => halite_wire::map! {"type" => "string", "pattern" => "^[0-9]{20}$"},
+        "jid" if route.endpoint == Endpoint::JobEvents => {
+            halite_wire::map! {"type" => "string", "pattern" => "^[0-9]{20}$"}
+        }
         // It becomes the tag of an event.
         "tag" if place == "path" => {
             halite_wire::map! {"type" => "string", "pattern" => "^[!-~]+$"}
@@ -183,7 +186,7 @@ fn responses(route: &Route) -> Map {
         all.set(status, page(text));
     }
     let unforeseen = halite_wire::map! {
-        "description" => "Input that is not foreseen", "content" => content(Map::new()),
+        "description" => "Input that stock does not foresee; `reason` says what is wrong", "content" => content(Map::new()),
     };
     all.set("500", unforeseen);
     all

@@ -144,10 +144,14 @@ const fn post(
     }
 }
 
-const MID: &[(&str, &str)] = &[("mid", "a minion, or a glob"), ("timeout", "seconds")];
+const MINIONS: &[(&str, &str)] = &[
+    ("mid", "a minion, or a glob"),
+    ("timeout", "seconds that minions have to answer"),
+];
+const MID: &[(&str, &str)] = &[("mid", "a minion, or a glob")];
 const JID: &[(&str, &str)] = &[
     ("jid", "a job"),
-    ("timeout", "seconds"),
+    ("timeout", "seconds that the master has to answer"),
     ("limit", "most jobs of the answer; the newest ones"),
     ("before", "only jobs older than this one"),
 ];
@@ -174,14 +178,14 @@ pub const ROUTES: &[Route] = &[
     get("/oidc/callback", E::EndOidc, Open, CODE, "Where the provider sends it back to; begins a session"),
     get("/token", E::Welcome, Open, &[], "The clients that there are"),
     post("/token", E::MakeToken, Open, Takes::Login, "A token for /run and `halite -T`"),
-    get("/minions", E::Minions, Session, MID, "Grains of minions"),
-    get("/minions/{mid}", E::Minions, Session, MID, "Grains of minions"),
+    get("/minions", E::Minions, Session, MINIONS, "Grains of minions"),
+    get("/minions/{mid}", E::Minions, Session, MINIONS, "Grains of minions"),
     post("/minions", E::Publish, Session, Takes::Lowstates, "Publishes jobs and answers with their ids"),
     get("/jobs", E::Jobs, Session, JID, "The job cache"),
     post("/jobs", E::Commands, Session, Takes::Lowstates, "Runs commands, as POST / does"),
     get("/jobs/{jid}", E::Jobs, Session, JID, "A job and what minions have returned"),
     get("/jobs/{jid}/events", E::JobEvents, Session, &[], "The returns of a job as they come, as server-sent events"),
-    get("/keys", E::Keys, Session, &[("mid", "a minion, or a glob"), ("timeout", "seconds")], "Keys of minions by state"),
+    get("/keys", E::Keys, Session, MID, "Keys of minions by state"),
     get("/keys/{mid}", E::Keys, Session, MID, "Fingerprints of keys"),
     post("/keys", E::MakeKeys, Open, Takes::Lowstates, "Makes a pair of keys for a minion and accepts it: a tar file; the lowstate has `mid` and credentials"),
     get("/events", E::Events, Session, TAG, "The event bus, as server-sent events"),

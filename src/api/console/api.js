@@ -19,7 +19,8 @@ const ENTITIES = { amp: '&', lt: '<', gt: '>', quot: '"' };
 function sentence(text, status) {
   if (text.trimStart().startsWith('{')) {
     try {
-      return String(JSON.parse(text).return);
+      const answer = JSON.parse(text);
+      return String(answer.reason ?? answer.return);
     } catch {
       return `HTTP ${status}`;
     }
