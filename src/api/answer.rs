@@ -153,21 +153,24 @@ impl ApiError {
     /// 500, with the reason for the log alone.
     pub fn unforeseen(why: &str) -> ApiError {
         log::warn!("api: 500: {why}");
-        ApiError {
-            status: StatusCode::INTERNAL_SERVER_ERROR,
-            message: "An unexpected error occurred".into(),
-            is_unforeseen: true,
-            reason: None,
-        }
+        ApiError::unexpected(None)
     }
 
     /// 500, for a mistake of the client's that stock does not foresee. Beside stock's words stands the reason.
     pub fn mistaken(reason: impl Into<String>) -> ApiError {
+        let reason = reason.into();
+        log::debug!("api: 500: {reason}");
+        ApiError::unexpected(Some(reason))
+    }
+
+    fn unexpected(reason: Option<String>) -> ApiError {
         ApiError {
-            status: StatusCode::INTERNAL_SERVER_ERROR,
-            message: "An unexpected error occurred".into(),
             is_unforeseen: true,
-            reason: Some(reason.into()),
+            reason,
+            ..ApiError::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "An unexpected error occurred",
+            )
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::answer::{Answer, ApiError, file};
 use crate::body;
-use crate::lowstate::{CLIENTS, credentials, no_map};
+use crate::lowstate::{self, CLIENTS, credentials, no_map};
 use crate::openapi;
 use crate::request::{Call, cookie, title_case};
 use crate::routes::{Endpoint, Route};
@@ -303,20 +303,20 @@ impl Service {
             let lows = body::lowstates(call.content()?)?;
             let token = session.as_ref().map(|session| session.token.as_str());
             let enabled = &service.config.netapi_enable_clients;
-            let mut all = Vec::new();
-            for low in &lows {
+            let runner = service.runner(stop);
+            let checked = lows.iter().map(|low| {
                 if let Some(map) = low.as_map().filter(|_| session.is_none()) {
                     service.check_acl(map, call.peer.ip())?;
                 }
-                service.runner(stop).checked(low, token, enabled)?;
-            }
-            for low in lows {
+                runner.checked(low, token, enabled)
+            });
+            let mut all = Vec::new();
+            for low in checked.collect::<Result<Vec<_>, ApiError>>()? {
                 if service.stop.is_set() || stop.is_set() {
                     return Err(ApiError::no_master());
                 }
-                let client_name = low.as_map().and_then(|map| map.str("client"));
-                let is_job = client_name == Some("local_async");
-                let done = service.runner(stop).run(&low, token, enabled)?;
+                let is_job = low.0 == lowstate::Client::LocalAsync;
+                let done = runner.run_checked(low)?;
                 if is_job && session.is_some() {
                     service.note_jobs(client.id.as_deref(), &done);
                 }
@@ -341,12 +341,13 @@ impl Service {
             let (mut all, mut links) = (Vec::new(), Vec::new());
             let lows: Option<Vec<Map>> = lows.into_iter().map(Value::into_map).collect();
             let lows = lows.ok_or_else(no_map)?;
+            let runner = service.runner(&service.stop);
             for low in &lows {
-                service.runner(&service.stop).check_job(low)?;
+                runner.check_job(low)?;
             }
-            for low in lows {
+            for low in &lows {
                 let token = Credentials::Token(session.token.clone());
-                let one = service.runner(&service.stop).publish(&low, token)?;
+                let one = runner.publish(low, token)?;
                 let jid = one.as_map().and_then(|map| map.str("jid"));
                 links.extend(
                     jid.map(|jid| Value::Map(halite_wire::map! {"href" => format!("/jobs/{jid}")})),

@@ -159,6 +159,9 @@ fn refused_call(error: ClientError) -> ApiError {
     }
 }
 
+/// A lowstate that can be run, by which client and as whom.
+pub type Checked<'l> = (Client, &'l Map, Credentials);
+
 impl Runner<'_> {
     /// Runs a lowstate. With a session, `token` is its token, which counts in the place of credentials in the lowstate. The
     /// elements of `return`.
@@ -171,7 +174,17 @@ impl Runner<'_> {
         token: Option<&str>,
         enabled: &[String],
     ) -> Result<Vec<Value>, ApiError> {
-        let (client, low, credentials) = self.checked(low, token, enabled)?;
+        self.run_checked(self.checked(low, token, enabled)?)
+    }
+
+    /// Runs what [`Runner::checked`] has let pass.
+    ///
+    /// # Errors
+    /// See [`ApiError`].
+    pub fn run_checked(
+        &self,
+        (client, low, credentials): Checked<'_>,
+    ) -> Result<Vec<Value>, ApiError> {
         let one = match client {
             Client::LocalBatch => return self.batch(low, credentials),
             Client::Local | Client::LocalSubset => self.local(client, low, credentials)?,
@@ -202,7 +215,7 @@ impl Runner<'_> {
         low: &'l Value,
         token: Option<&str>,
         enabled: &[String],
-    ) -> Result<(Client, &'l Map, Credentials), ApiError> {
+    ) -> Result<Checked<'l>, ApiError> {
         let low = low.as_map().ok_or_else(no_map)?;
         let client = client_of(low, enabled)?;
         if low.len() > MOST_FIELDS || kwarg_of(low).is_some_and(|map| map.len() > MOST_FIELDS) {

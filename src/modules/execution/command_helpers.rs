@@ -16,6 +16,17 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use xattr::FileExt;
 
+/// A program of halite beside this one, or in `PATH`.
+pub fn program_beside(name: &str) -> String {
+    let own = std::env::current_exe().ok();
+    let beside = own.map(|own| own.with_file_name(name));
+    let beside = beside.filter(|file| file.is_file());
+    beside.map_or_else(
+        || name.to_owned(),
+        |file| file.to_string_lossy().into_owned(),
+    )
+}
+
 /// An argument vector.
 #[derive(Clone, Debug, Default)]
 pub struct Argv(pub Vec<String>);

@@ -1,6 +1,7 @@
 //! Executors: what runs a job's function, or lets the next one do so (`module_executors`; `salt/executors`). Halite has
 //! `direct_call`, `splay` and `sudo`; others are users' Python files (`_executors`), or those of an installed Salt.
 
+use super::command_helpers::program_beside;
 use super::declare::Result;
 use super::{CallError, CallOutcome, Context, bind, find_for, python, python_modules};
 use halite_python::questions::value_and_retcode;
@@ -93,20 +94,24 @@ fn setting<'a>(ctx: &'a Context, key: &str) -> Option<&'a Value> {
 fn names(ctx: &Context) -> Result<Vec<String>> {
     let is_scheduled = ctx.job.as_ref().is_some_and(|job| job.contains("schedule"));
     let wanted = setting(ctx, EXECUTORS).filter(|_| !is_scheduled);
+    let given = |wanted: &Value| match wanted {
+        Value::Str(name) => Some(vec![name.clone()]),
+        Value::Array(all) => all
+            .iter()
+            .map(|name| Some(name.as_str()?.to_owned()))
+            .collect(),
+        _ => None,
+    };
     let mut names = match wanted {
         None => vec!["direct_call".to_owned()],
-        Some(Value::Str(name)) => vec![name.clone()],
-        Some(other) => other.str_list(),
+        // One that is not understood may be there to hold something back.
+        Some(wanted) => given(wanted).ok_or_else(|| {
+            CallError::Invocation(format!(
+                "Wrong executors specification: {}. String or non-empty list expected",
+                python::repr(wanted)
+            ))
+        })?,
     };
-    // One that is not understood may be there to hold something back.
-    let is_list = matches!(wanted, Some(Value::Array(list)) if list.len() == names.len());
-    let is_simple = matches!(wanted, None | Some(Value::Str(_)));
-    if names.is_empty() || !is_simple && !is_list {
-        let shown = python::repr(wanted.unwrap_or(&Value::Nil));
-        return Err(CallError::Invocation(format!(
-            "Wrong executors specification: {shown}. String or non-empty list expected"
-        )));
-    }
     // As in stock, what would run the function in the minion no longer does.
     let is_minion = ctx.opts.str("__cli") == Some("salt-minion");
     if is_minion && !is_scheduled && sudo_user(ctx).is_ok() {
@@ -155,9 +160,7 @@ fn as_keyword(key: &Value, value: &Value) -> Result<Value> {
 
 /// Runs the function in `halite-call`, as another account (`salt/executors/sudo.py`).
 fn sudo(ctx: &Context, fun: &str, args: &[Value]) -> Result<CallOutcome> {
-    let own = std::env::current_exe().unwrap_or_default();
-    let program = own.with_file_name("halite-call");
-    let program = program.to_string_lossy();
+    let program = program_beside("halite-call");
     let config = ctx.opts.str("config_dir").unwrap_or_default();
     // What the master gets is the return of the job, and this is the last executor.
     let mut words = vec!["sudo", "-n", "-u", sudo_user(ctx)?, "--", &program];
@@ -184,14 +187,12 @@ fn sudo(ctx: &Context, fun: &str, args: &[Value]) -> Result<CallOutcome> {
         .ok()
         .and_then(Value::into_map);
     let answer = answer.and_then(|mut all| all.remove("local")?.into_map());
-    let retcode = |map: &Map| map.get("retcode").cloned().unwrap_or_default();
-    Ok(match answer {
-        Some(mut answer) => {
-            let retcode = retcode(&answer);
-            super::finished(answer.remove("return").unwrap_or_default(), retcode)
-        }
-        None => super::finished(text("stderr").into(), retcode(&ran)),
-    })
+    let (ret, told) = match &answer {
+        Some(answer) => (answer.get("return").cloned().unwrap_or_default(), answer),
+        None => (text("stderr").into(), &ran),
+    };
+    let retcode = told.get("retcode").cloned().unwrap_or_default();
+    Ok(super::finished(ret, retcode))
 }
 
 fn unknown(ctx: &Context, name: &str) -> CallError {

@@ -82,14 +82,8 @@ pub fn functions(ctx: &Context, kind: &str) -> Vec<(String, &'static Function)> 
     if !files.has_kind(kind) {
         return Vec::new();
     }
-    match question(ctx, "list", vec![kind.into()]) {
-        Ok(Value::Map(map)) => all_described(ctx, map),
-        Ok(_) => Vec::new(),
-        Err(e) => {
-            log::error!("Python files of {kind}: {e}");
-            Vec::new()
-        }
-    }
+    let whose = format!("Python files of {kind}");
+    descriptions(ctx, "list", vec![kind.into()], &whose)
 }
 
 /// The functions of an installed Salt that are `wanted`.
@@ -103,22 +97,32 @@ pub fn installed(
     if names.is_empty() {
         return Vec::new();
     }
-    match question(ctx, "describe", vec![kind.into(), names.into()]) {
-        Ok(Value::Map(map)) => all_described(ctx, map),
-        Ok(_) => Vec::new(),
-        Err(e) => {
-            log::error!("legacy_salt: {e}");
-            Vec::new()
-        }
-    }
+    descriptions(
+        ctx,
+        "describe",
+        vec![kind.into(), names.into()],
+        "legacy_salt",
+    )
 }
 
-fn all_described(ctx: &Context, map: Map) -> Vec<(String, &'static Function)> {
-    let each = map.0.into_iter();
-    each.filter_map(|(name, one)| {
+/// The functions that the host describes by name.
+fn descriptions(
+    ctx: &Context,
+    name: &str,
+    args: Vec<Value>,
+    whose: &str,
+) -> Vec<(String, &'static Function)> {
+    let each = match question(ctx, name, args) {
+        Ok(answer) => answer.into_map().unwrap_or_default(),
+        Err(e) => {
+            log::error!("{whose}: {e}");
+            Map::new()
+        }
+    };
+    let one = |(name, one): (Value, Value)| {
         Some((super::python::str(&name), described(ctx, one.into_map()?)))
-    })
-    .collect()
+    };
+    each.0.into_iter().filter_map(one).collect()
 }
 
 /// The names of all functions of an installed Salt.

@@ -42,25 +42,23 @@ pub(super) const MODULE: Module = Module {
 
 /// The documentation that one argument of `sys.doc` matches.
 pub(super) fn docs(ctx: &Context, pattern: &str) -> Map {
-    let prefix = match pattern {
-        "" => String::new(),
-        p if p.ends_with('.') => p.to_owned(),
-        p => format!("{p}."),
-    };
-    let is_wanted = |name: &str| {
-        if pattern.contains('*') {
-            fnmatch(name, pattern)
-        } else {
-            name == pattern || name.starts_with(&prefix)
-        }
-    };
-    all_functions(ctx, is_wanted)
+    all_functions(ctx, |name| is_below(pattern, name))
         .into_iter()
         .map(|(name, f)| {
             let missing = f.python.is_some() && f.doc.is_empty();
             (name, (!missing).then(|| without_markup(f)))
         })
         .collect()
+}
+
+/// Whether a word of `sys.doc` means a function: its name, its module, a glob, or nothing for all.
+fn is_below(pattern: &str, name: &str) -> bool {
+    if pattern.contains('*') {
+        return fnmatch(name, pattern);
+    }
+    let below = pattern.strip_suffix('.').unwrap_or(pattern);
+    let rest = name.strip_prefix(below);
+    pattern.is_empty() || name == pattern || rest.is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// The functions that are wanted, those of an installed Salt among them.
@@ -273,19 +271,8 @@ fn list_returner_functions(call: &mut Call<'_>) -> Result {
 }
 
 fn returner_doc(call: &mut Call<'_>) -> Result {
-    let found = returner_functions(call, |pattern, name| {
-        let below = match pattern {
-            "" => String::new(),
-            p if p.ends_with('.') => p.to_owned(),
-            p => format!("{p}."),
-        };
-        // Stock treats a glob as a plain prefix, which matches nothing.
-        if pattern.contains('*') {
-            fnmatch(name, pattern)
-        } else {
-            name == pattern || name.starts_with(&below)
-        }
-    })?;
+    // Stock treats a glob as a plain prefix, which matches nothing.
+    let found = returner_functions(call, is_below)?;
     let docs: Map = found.into_iter().map(|f| (f.name, f.doc)).collect();
     Ok(docs.into())
 }

@@ -1,6 +1,7 @@
 //! The master's functions, on a minion beside a master. They run through `halite-run`, because the minion has none of
 //! the master's code.
 
+use super::super::command_helpers::program_beside;
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
 use halite_sys::command::Helper;
@@ -22,15 +23,6 @@ fn place(call: &Call<'_>) -> Result<PathBuf> {
     Ok(dir.to_owned())
 }
 
-/// `halite-run` beside this program, or in `PATH`.
-fn program() -> String {
-    let beside = std::env::current_exe().ok().and_then(|without_pub_keys| {
-        let file = without_pub_keys.parent()?.join("halite-run");
-        file.is_file().then(|| file.to_string_lossy().into_owned())
-    });
-    beside.unwrap_or_else(|| "halite-run".to_owned())
-}
-
 /// Runs it and evaluates `full_return`.
 fn ask(
     call: &Call<'_>,
@@ -43,7 +35,7 @@ fn ask(
     let dir = place(call)?.to_string_lossy().into_owned();
     let order = halite_wire::map! {"kind" => kind, "fun" => fun, "arg" => arg, "kwarg" => kwarg, "user" => user};
     let command = |e: &dyn std::fmt::Display| CallError::Command(format!("halite-run: {e}"));
-    let program = program();
+    let program = program_beside("halite-run");
     let helper = Helper {
         stdin: Some(serde_json::to_vec(&Value::Map(order)).map_err(|e| command(&e))?),
         ..Helper::new([program.as_str(), "-c", &dir, "--order"])
