@@ -6,6 +6,7 @@ use super::declare::Result;
 use super::{CallError, CallOutcome, Context, bind, find_for, python, python_modules};
 use halite_python::questions::value_and_retcode;
 use halite_python::{Nothing, files};
+use halite_sys::programs::which;
 use halite_wire::fnv::fnv;
 use halite_wire::yaml::job_input;
 use halite_wire::{Map, Value, json};
@@ -123,11 +124,11 @@ fn names(ctx: &Context) -> Result<Vec<String>> {
 
 fn sudo_user(ctx: &Context) -> Result<&str> {
     let user = ctx.opts.str(SUDO_USER).filter(|user| !user.is_empty());
-    user.ok_or_else(|| {
-        CallError::Invocation(format!(
-            "Executor '{SUDO}' is not available: set {SUDO_USER}"
-        ))
-    })
+    user.ok_or_else(|| no_sudo(&format!("set {SUDO_USER}")))
+}
+
+fn no_sudo(why: &str) -> CallError {
+    CallError::Invocation(format!("Executor '{SUDO}' is not available: {why}"))
 }
 
 /// A value as a word of a command line: JSON is YAML, but for what YAML takes for unprintable. A word with `#` is not parsed.
@@ -163,14 +164,17 @@ fn sudo(ctx: &Context, fun: &str, args: &[Value]) -> Result<CallOutcome> {
     let program = program_beside("halite-call");
     let config = ctx.opts.str("config_dir").unwrap_or_default();
     // What the master gets is the return of the job, and this is the last executor.
-    let mut words = vec!["sudo", "-n", "-u", sudo_user(ctx)?, "--", &program];
+    let sudo = which(SUDO).ok_or_else(|| no_sudo("install sudo"))?;
+    let mut words = vec![sudo.as_str(), "-n", "-u", sudo_user(ctx)?, "--", &program];
     words.extend(["--no-return-event", "--out=json", "--metadata"]);
     words.extend(["--module-executors", "direct_call"]);
     words.extend(["-c", config, "--", fun]);
     let mut words: Vec<Value> = words.into_iter().map(Value::from).collect();
     let (positional, mut keywords) = job_input(args);
-    if ["state.sls", "state.highstate", "state.apply"].contains(&fun) {
-        // This job itself is a state run under way.
+    let takes_concurrent =
+        || find_for(ctx, fun).is_some_and(|function| function.accepts("concurrent"));
+    if fun.starts_with("state.") && takes_concurrent() {
+        // This job itself is a state run under way. (Stock forgets state.single and the like.)
         keywords.set("concurrent", true);
     }
     words.extend(positional.iter().map(|arg| as_json(arg).into()));

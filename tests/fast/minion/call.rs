@@ -323,6 +323,8 @@ fn another_account_runs_the_function() {
     assert_eq!(call(&[sudo, "test.retcode", "42"])["retcode"], 42);
     let asked = std::fs::read_to_string(dir.path().join("asked")).unwrap();
     assert_eq!(asked, "-n -u shop\n-n -u shop\n");
+    let said = call(&[sudo, "state.single", "test.nop", "name=x"]);
+    assert_eq!(said["retcode"], 0, "no other run is under way: {said}");
     // What it says of itself.
     let said = call(&[sudo, "test.exception", "message=gone"]);
     assert_eq!(said["retcode"], 1, "{said}");
