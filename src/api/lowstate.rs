@@ -31,6 +31,8 @@ pub enum Client {
     Wheel,
     /// The same; answers with the jid.
     WheelAsync,
+    /// Hosts without a minion: the runner `ssh.cmd` of an installed Salt.
+    Ssh,
 }
 
 /// All clients, by the names that `netapi_enable_clients` has.
@@ -43,6 +45,7 @@ pub const CLIENTS: &[(&str, Client)] = &[
     ("runner_async", Client::RunnerAsync),
     ("wheel", Client::Wheel),
     ("wheel_async", Client::WheelAsync),
+    ("ssh", Client::Ssh),
 ];
 
 /// Fields of a lowstate that are no arguments of runners and wheel functions.
@@ -61,6 +64,8 @@ const OWN: &[&str] = &[
     "key",
     "print_event",
 ];
+/// Fields of a lowstate that are arguments of `ssh.cmd`.
+const OF_SSH: &[&str] = &["tgt", "fun", "arg", "timeout", "tgt_type", "kwarg"];
 /// Longest wait for a runner, in seconds.
 const LONGEST: u64 = 86_400;
 /// Fields of a lowstate that go to the master with a job.
@@ -88,7 +93,7 @@ fn client_of(low: &Map, enabled: &[String]) -> Result<Client, ApiError> {
         Some(name) => name.as_str().unwrap_or("None"),
     };
     let found = CLIENTS.iter().find(|(one, _)| *one == name);
-    if found.is_none() && !["destroy", "ssh"].contains(&name) {
+    if found.is_none() && name != "destroy" {
         return Err(ApiError::bad(format!(
             "Invalid client specified: '{name:.100}'"
         )));
@@ -190,6 +195,7 @@ impl Runner<'_> {
             Client::Local | Client::LocalSubset => self.local(client, low, credentials)?,
             Client::LocalAsync => self.publish(low, credentials)?,
             Client::Runner => self.runner(low, credentials)?,
+            Client::Ssh => self.runner(&over_ssh(low)?, credentials)?,
             Client::RunnerAsync => {
                 let answer = self.call("runner", low, credentials)?;
                 let part = |name: &str| answer.str(name).unwrap_or_default().to_owned();
@@ -227,6 +233,7 @@ impl Runner<'_> {
         };
         match client {
             Client::Runner | Client::RunnerAsync => drop(call_load("runner", low)?),
+            Client::Ssh => drop(over_ssh(low)?),
             Client::Wheel | Client::WheelAsync => drop(call_load("wheel", low)?),
             Client::LocalBatch => {
                 batch_size(low)?;
@@ -410,6 +417,21 @@ fn call_load(kind: &str, low: &Map) -> Result<Map, ApiError> {
     })
 }
 
+/// The call of the runner for hosts without a minion.
+fn over_ssh(low: &Map) -> Result<Map, ApiError> {
+    if low.get("tgt").is_none() || low.str("fun").is_none() {
+        return Err(ApiError::mistaken("`tgt` or `fun` is missing"));
+    }
+    let mut kwarg = Map::new();
+    for name in OF_SSH {
+        if let Some(value) = low.get(name) {
+            kwarg.set(*name, value.clone());
+        }
+    }
+    let full = low.get("full_return").cloned();
+    Ok(halite_wire::map! {"fun" => "ssh.cmd", "kwarg" => kwarg, "full_return" => full})
+}
+
 fn kwarg_of(low: &Map) -> Option<&Map> {
     low.get("kwarg").and_then(Value::as_map)
 }
@@ -498,7 +520,7 @@ mod tests {
 
     #[test]
     fn only_enabled_clients_run() {
-        let enabled = ["local".to_owned(), "destroy".to_owned(), "ssh".to_owned()];
+        let enabled = ["local".to_owned(), "destroy".to_owned()];
         let of = |text: &str| client_of(&low(text), &enabled).map_err(|e| e.message);
         assert_eq!(of("client: local"), Ok(Client::Local));
         for (text, message) in [
@@ -510,13 +532,16 @@ mod tests {
                 "Client disabled: 'wheel'. Add to 'netapi_enable_clients' master config option to enable.",
             ),
             (
+                "client: ssh",
+                "Client disabled: 'ssh'. Add to 'netapi_enable_clients' master config option to enable.",
+            ),
+            (
                 "client: destroy",
                 "Client disabled: 'destroy'. Add to 'netapi_enable_clients' master config option to enable.",
             ),
         ] {
             assert_eq!(of(text), Err(message.to_owned()), "{text}");
         }
-        assert!(of("client: ssh").is_err());
     }
 
     #[test]
@@ -543,6 +568,18 @@ mod tests {
         let kwarg = inner.get("kwarg").and_then(Value::as_map).unwrap();
         let names: Vec<_> = kwarg.iter().filter_map(|(k, _)| k.as_str()).collect();
         assert_eq!(names, ["k", "y", "z"]);
+        let call = low(
+            "{client: ssh, tgt: w*, fun: f, arg: [1], token: a, ssh_options: [b], roster_file: c}",
+        );
+        let call = call_load("runner", &over_ssh(&call).unwrap()).unwrap();
+        let inner = call.get("kwarg").and_then(Value::as_map).unwrap();
+        let kwarg = inner.get("kwarg").and_then(Value::as_map).unwrap();
+        let names: Vec<_> = kwarg.iter().filter_map(|(k, _)| k.as_str()).collect();
+        assert_eq!(
+            (call.str("fun"), names),
+            (Some("ssh.cmd"), vec!["tgt", "fun", "arg"])
+        );
+        assert!(over_ssh(&low("{client: ssh, fun: f}")).is_err());
         let config = MasterConfig::from_map(Map::new(), std::path::Path::new("/nonexistent"));
         let config = config.unwrap();
         let job_of = |text: &str| job_of(&low(text), &config);

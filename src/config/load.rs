@@ -33,11 +33,15 @@ impl MasterConfig {
         let origin = source.origin.clone();
         let chosen = source.sets("salt_series");
         let mut c = Self::read(source)?;
-        c.warnings.extend(finish::unused_option_warnings(
-            &c.extra,
-            Role::Master,
-            &origin,
-        ));
+        let mut unused = c.extra.clone();
+        if !c.legacy_salt.is_empty() {
+            // The runner `ssh.cmd` of an installed Salt has them.
+            unused
+                .0
+                .retain(|(name, _)| !name.as_str().is_some_and(is_for_ssh));
+        }
+        let unused = finish::unused_option_warnings(&unused, Role::Master, &origin);
+        c.warnings.extend(unused);
         let checks = finish::Checks::new(&origin);
         checks.hash_type(&mut c.hash_type)?;
         checks.signing("publish_signing_algorithm", &c.publish_signing_algorithm)?;
@@ -130,4 +134,9 @@ impl MasterConfig {
         map.0.extend(self.extra.0.iter().cloned());
         map
     }
+}
+
+/// Whether an option is one of salt-ssh.
+fn is_for_ssh(name: &str) -> bool {
+    name.starts_with("ssh_") || name.starts_with("roster")
 }

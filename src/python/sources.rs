@@ -24,6 +24,7 @@ const MODULES: &[(&str, &str)] = sources![
     "halite.loader" => "halite/loader.py",
     "halite.logs" => "halite/logs.py",
     "halite.main" => "halite/main.py",
+    "halite.places" => "halite/places.py",
     "halite.renderers" => "halite/renderers.py",
     "halite.signature" => "halite/signature.py",
     "halite.states" => "halite/states.py",

@@ -1,35 +1,129 @@
 //! Custom grains of Python files (`_grains/*.py`), from a host process that ends with the collection.
 
 use halite_python::files as python_files;
-use halite_python::{JobHost, Nothing, Scene};
+use halite_python::{JobHost, Nothing, PythonFile, Scene};
 use halite_wire::{Map, Value};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long all of them may take: the minion waits for its grains.
+/// How long each function, and the loading of each file, may take: the minion waits for its grains.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Collects them; functions with an argument `grains` see those collected before.
+/// Collects them; functions with an argument `grains` see those collected before. One that fails, hangs or ends its process
+/// costs its own grains alone.
 pub fn collect(opts: Map, core: &Map) -> Map {
     let opts = Arc::new(opts);
-    let files = python_files::files(&opts);
-    if !files.has_kind("grains") {
+    if !python_files::files(&opts).has_kind("grains") {
         return Map::new();
     }
-    let collected = Scene::new(&opts).and_then(|scene| {
-        let scene = Scene {
-            grains: Arc::new(core.clone()),
-            ..scene
-        };
-        // Functions of the minion need grains: there are none for them.
-        JobHost::with_limit(LIMIT).request(&scene, "grains", Vec::new(), &mut Nothing)
-    });
-    match collected {
-        Ok(Value::Map(grains)) => grains,
-        Ok(_) => Map::new(),
+    match Scene::new(&opts) {
+        Ok(scene) => Collection::new(scene, core, LIMIT).run(),
         Err(why) => {
             log::error!("the grains of Python files are ignored: {why}");
             Map::new()
         }
+    }
+}
+
+struct Collection {
+    host: JobHost,
+    scene: Scene,
+    found: Map,
+}
+
+impl Collection {
+    fn new(scene: Scene, core: &Map, limit: Duration) -> Collection {
+        let grains = Arc::new(core.clone());
+        Collection {
+            host: JobHost::with_limit_of_each(limit),
+            scene: Scene { grains, ..scene },
+            found: Map::new(),
+        }
+    }
+
+    fn run(mut self) -> Map {
+        let files = self.scene.files.clone();
+        let mut functions = Vec::new();
+        let mut seen = std::collections::BTreeSet::new();
+        for file in files.iter().filter(|file| file.kind == "grains") {
+            if seen.insert(&file.name) {
+                let names = self.ask("grain_names", file, Vec::new());
+                let names = names.as_ref().and_then(Value::as_array).unwrap_or_default();
+                let names = names.iter().filter_map(Value::as_str).map(str::to_owned);
+                functions.extend(names.map(|name| (name, file)));
+            }
+        }
+        functions.sort_by(|a, b| a.0.cmp(&b.0));
+        for (name, file) in functions {
+            if let Some(Value::Map(values)) = self.ask("grains", file, vec![name.into()]) {
+                update(Arc::make_mut(&mut self.scene.grains), values.clone());
+                update(&mut self.found, values);
+            }
+        }
+        self.found
+    }
+
+    fn ask(&self, request: &str, file: &PythonFile, more: Vec<Value>) -> Option<Value> {
+        let mut args = vec![Value::from(file.name.as_str())];
+        let function = more.first().and_then(Value::as_str).map(str::to_owned);
+        args.extend(more);
+        // Functions of the minion need grains: there are none for them.
+        match self.host.request(&self.scene, request, args, &mut Nothing) {
+            Ok(value) => Some(value),
+            Err(why) => {
+                let what =
+                    function.map_or("its grains".to_owned(), |f| format!("the grains of {f}"));
+                log::error!("{}: {what} are ignored: {why}", file.path);
+                None
+            }
+        }
+    }
+}
+
+/// Adds values to others, in whose place they come. Keys need not be text.
+fn update(map: &mut Map, values: Map) {
+    for (key, value) in values.0 {
+        match map.0.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, slot)) => *slot = value,
+            None => map.0.push((key, value)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use halite_wire::map;
+
+    #[test]
+    fn a_function_or_file_that_hangs_or_ends_the_process_costs_its_own_grains_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().display().to_string();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join("grains").join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("a.py", "def f():\n    return {'a': 1}\n");
+        write("b.py", "import time\nwhile True:\n    time.sleep(1)\n");
+        write(
+            "c.py",
+            "import os\ndef f():\n    os._exit(3)\ndef g():\n    return {'c': 1}\n",
+        );
+        write(
+            "d.py",
+            "def f():\n    import time\n    while True:\n        time.sleep(1)\n",
+        );
+        write(
+            "e.py",
+            "def f(grains):\n    return {'seen': [grains['core'], grains['a'], grains['c']]}\n",
+        );
+        write("f.py", "def f():\n    raise OSError('no')\n");
+        let opts = Arc::new(map! {"extension_modules" => root});
+        let scene = Scene::new(&opts).unwrap();
+        let core = map! {"core" => 7};
+        let found = Collection::new(scene, &core, Duration::from_secs(5)).run();
+        let seen: Vec<Value> = vec![7.into(), 1.into(), 1.into()];
+        assert_eq!(found, map! {"a" => 1, "c" => 1, "seen" => seen});
     }
 }

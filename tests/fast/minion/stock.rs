@@ -284,3 +284,48 @@ fn an_installed_salt_runs_what_halite_lacks() {
     let (_, err) = halite(&["test.ping"]);
     assert_eq!(err, "");
 }
+
+/// Hosts without a minion, named by a roster in Python: `ssh.cmd` of an installed Salt. Nobody listens at the port that it names, and that
+/// is what is told.
+#[test]
+fn an_installed_salt_and_a_roster_of_ones_own_reach_hosts_without_a_minion() {
+    let Some(venv) = std::env::var_os("HALITE_SALT_3008").filter(|v| !v.is_empty()) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().display();
+    let venv = Path::new(&venv).display();
+    let key = dir.path().join("key");
+    std::fs::write(&key, "").unwrap();
+    let text = format!(
+        "root_dir: {root}\nextension_modules: /ext\nlegacy_salt: {venv}\nroster: racks\nssh_priv_key: {}\n",
+        key.display()
+    );
+    std::fs::write(dir.path().join("master"), text).unwrap();
+    let rosters = dir.path().join("ext/roster");
+    std::fs::create_dir_all(&rosters).unwrap();
+    let roster = "def targets(tgt, tgt_type='glob', **kwargs):\n    return {tgt + '1': {'host': '127.0.0.1', 'port': 1, 'timeout': 5}}\n";
+    let roster_file = rosters.join("racks.py");
+    std::fs::write(&roster_file, roster).unwrap();
+    let run = || {
+        let out = Command::new(env!("CARGO_BIN_EXE_halite-run"))
+            .arg("-c")
+            .arg(dir.path())
+            .args(["--out=json", "ssh.cmd", "web", "test.ping"])
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (text(out.stdout), text(out.stderr))
+    };
+    let (out, err) = run();
+    let value: serde_json::Value =
+        serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"));
+    let told = value["web1"].to_string();
+    assert!(told.contains("port 1: Connection refused"), "{told}{err}");
+    // Salt's own loaders would take what anybody may write.
+    let anybody = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    std::fs::set_permissions(&roster_file, anybody).unwrap();
+    let (out, err) = run();
+    assert!(!out.contains("web1"), "{out}");
+    assert!(err.contains("racks.py"), "{err}");
+}

@@ -18,33 +18,35 @@ def decoded(value):
     return value
 
 
-def collect(loader):
-    """The grains of all public functions, in the order of files; a function may see those before it."""
-    found = {}
+def names(loader, stem):
+    """The public functions of a file."""
     kind = loader.kinds["grains"]
-    kind.all()
-    for name in sorted(kind.functions):
-        function = kind.functions[name]
-        args, defaults, _, _ = signature(function.code)
-        given = {}
-        if "grains" in args:
-            given["grains"] = loader.grains
-        if "proxy" in args:
-            given["proxy"] = None
-        try:
-            values = function.code(**given)
-        except Closed:
-            raise
-        except BaseException as error:
-            from halite import errors
+    kind.load(stem)
+    return [name for name, function in kind.functions.items() if function.stem == stem]
 
-            loader.wire.tell(
-                "log", "error", "halite", "%s: the grains of %s are ignored: %s: %s\n%s"
-                % (function.path, function.name, errors.class_name(type(error)), errors.text_of(error), errors.trace(error)),
-            )
-            continue
-        if isinstance(values, dict):
-            values = decoded(plain(values))
-            found.update(values)
-            loader.grains.update(values)
-    return found
+
+def call(loader, stem, name):
+    """The grains of a function; it may see those before it."""
+    kind = loader.kinds["grains"]
+    # This process may be another one than that which was asked for the names.
+    kind.load(stem)
+    function = kind.functions[name]
+    args, _, _, _ = signature(function.code)
+    given = {}
+    if "grains" in args:
+        given["grains"] = loader.grains
+    if "proxy" in args:
+        given["proxy"] = None
+    try:
+        values = function.code(**given)
+    except Closed:
+        raise
+    except BaseException as error:
+        from halite import errors
+
+        loader.wire.tell(
+            "log", "error", "halite", "%s: the grains of %s are ignored: %s: %s\n%s"
+            % (function.path, function.name, errors.class_name(type(error)), errors.text_of(error), errors.trace(error)),
+        )
+        return {}
+    return decoded(plain(values)) if isinstance(values, dict) else {}

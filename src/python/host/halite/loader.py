@@ -224,11 +224,17 @@ class Loader:
             kwargs["opts"] = self.opts
         return plain(whole(function.code(*args, **kwargs)))
 
-    def do_grains(self):
-        """The grains of all modules of grains."""
+    def do_grain_names(self, stem):
+        """The functions of a file of grains."""
         from halite import grains
 
-        return grains.collect(self)
+        return grains.names(self, stem)
+
+    def do_grains(self, stem, name):
+        """The grains of one function."""
+        from halite import grains
+
+        return grains.call(self, stem, name)
 
 
 def whole(value):

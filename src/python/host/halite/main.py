@@ -41,12 +41,21 @@ class Afterwards:
         return spec
 
 
+def guard(wire):
+    """Before anything is loaded by Salt's own loaders."""
+    from halite import places
+
+    places.guard(wire, sys.modules["salt.loader"])
+
+
 def main(fd, life, has_salt):
     sys.argv = ["halite"]
     wire = HERE["wire"] = Wire(fd)
     jobs = HERE["loader"] = loader.Loader(wire, has_salt)
     if "logging" not in sys.modules:
         sys.meta_path.insert(0, Afterwards("logging", jobs.log))
+    if has_salt:
+        sys.meta_path.insert(0, Afterwards("salt.loader", lambda: guard(wire)))
     depth = [0]
     wire.serve = lambda kind, request: answer(wire, jobs, kind, request, depth)
     # A child that a function forks has neither the connection nor a part in the life of this process.
