@@ -196,7 +196,7 @@ fn call(options: &CallOptions) -> Result<i32, ExitError> {
             options,
             &config,
             "grains",
-            &Value::Map(grains.as_ref().clone()),
+            Value::Map(grains.as_ref().clone()),
         );
     }
     let mut master = if local {
@@ -265,27 +265,28 @@ fn call(options: &CallOptions) -> Result<i32, ExitError> {
         load.set("id", config.id.as_str());
         connection.send_return(&load);
     }
+    let returners = returners_for(options, &ctx);
+    let returned = (!returners.names.is_empty())
+        .then(|| returner_load(jid.as_str().into(), fun, args, &outcome, &python));
     let shown = if options.metadata {
         halite_wire::map! {
-            "jid" => jid.as_str(), "return" => outcome.ret.clone(), "retcode" => outcome.retcode,
+            "jid" => jid.as_str(), "return" => outcome.ret, "retcode" => outcome.retcode,
             "id" => config.id.as_str(), "fun" => fun, "fun_args" => args.to_vec(),
         }
         .into()
     } else {
-        outcome.ret.clone()
+        outcome.ret
     };
     let out = if options.metadata {
         "nested"
     } else {
         outcome.out.as_deref().unwrap_or("nested")
     };
-    show(options, &config, out, &shown)?;
-    // Last, so that a hanging database delays nothing else.
-    python_returners::run(
-        &ctx,
-        &returners_for(options, &ctx),
-        returner_load(jid.as_str().into(), fun, args, &outcome, &python),
-    );
+    show(options, &config, out, shown)?;
+    if let Some(returned) = returned {
+        // Last, so that a hanging database delays nothing else.
+        python_returners::run(&ctx, &returners, returned);
+    }
     Ok(match (options.retcode_passthrough, outcome.retcode) {
         // The system keeps the lowest eight bits, as for Python's sys.exit.
         (true, code) => (code & 0xff) as i32,
@@ -446,7 +447,7 @@ fn show(
     options: &CallOptions,
     config: &MinionConfig,
     out: &str,
-    value: &Value,
+    value: Value,
 ) -> Result<i32, ExitError> {
     let bad = |e: String| ExitError::new(1, format!("ERROR: {e}"));
     let mut screen = options
@@ -455,7 +456,7 @@ fn show(
         .map_err(bad)?;
     screen.style.state_output_diff |= options.output_diff;
     let name = super::output::choose_name(screen.out.as_deref(), out, false, "").to_owned();
-    screen.show(&name, &halite_wire::map! {"local" => value.clone()}.into());
+    screen.show(&name, &halite_wire::map! {"local" => value}.into());
     Ok(0)
 }
 

@@ -9,6 +9,9 @@ const KIND: &str = "returners";
 
 /// Passes a result to all returners, halite's own first; errors are logged.
 pub fn run(ctx: &Context, wanted: &ReturnerSelection, ret: Map) {
+    if wanted.names.is_empty() {
+        return;
+    }
     let is_python = |name: &String| {
         let ours = find(ctx, name).is_some();
         !is_disabled(ctx, name) && python_modules::has(ctx, KIND, &format!("{name}.returner"), ours)
@@ -18,10 +21,11 @@ pub fn run(ctx: &Context, wanted: &ReturnerSelection, ret: Map) {
         names: ours,
         ..wanted.clone()
     };
-    returners::run(ctx, &wanted, ret.clone());
     if in_python.is_empty() {
+        returners::run(ctx, &wanted, ret);
         return;
     }
+    returners::run(ctx, &wanted, ret.clone());
     let ret = as_returned(ctx, &wanted, ret);
     // Of their own, with a limit: what the job has left in its host is none of theirs.
     let ctx = Context {

@@ -17,7 +17,13 @@ pub struct Compiled {
 }
 
 impl Compiled {
-    /// The calls in order, each once, as in `state.show_low_sls`.
+    /// The calls in order as `state.show_low_sls` lists them: what a `prereq` tests first is there twice, as in 3008.
+    pub fn steps(&self) -> Vec<Value> {
+        let chunks = self.order.iter().map(|&at| &self.graph.chunks[at]);
+        chunks.map(|chunk| Map::clone(chunk).into()).collect()
+    }
+
+    /// The calls in order, each once.
     pub fn low(&self) -> Vec<Map> {
         let mut seen = vec![false; self.graph.chunks.len()];
         let calls = self.order.iter().rev().filter(|&&at| {
@@ -40,6 +46,11 @@ pub struct CompileOptions {
     pub watching: Vec<String>,
     /// Written into each call, if set.
     pub orchestration_jid: Option<String>,
+}
+
+/// What is wrong with the form of `high`.
+pub fn verify(high: &Map) -> Vec<String> {
+    verify::verify(high)
 }
 
 /// Merges `extend`, the `*_in` requisites and `exclude` into `high`, and checks its form.

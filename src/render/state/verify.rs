@@ -103,13 +103,12 @@ impl StateLocation<'_> {
         if !is_requisite(key) || key == "onfail_stop" {
             return;
         }
-        let Some(list) = list else {
+        if list.is_none() {
             errors.push(format!(
                 "The {key} statement in state '{id}' in SLS '{sls}' needs to be formed as a list"
             ));
-            return;
-        };
-        for item in list {
+        }
+        for item in list.unwrap_or_default() {
             let single = item.as_map().is_none_or(|m| m.len() == 1);
             let Some((kind, value)) = reference(item).filter(|_| single) else {
                 errors.push(format!(

@@ -4,6 +4,7 @@ use super::session::{EX_PILLAR_FAILURE, Refusal, Session, disabled, names, ready
 use crate::top::shown;
 use halite_modules::execution::declare::Result;
 use halite_modules::execution::{Call, CallError, python};
+use halite_render::state::compile::verify;
 use halite_render::state::highstate::SlsSource;
 use halite_render::state::result;
 use halite_wire::{Map, Value};
@@ -56,19 +57,23 @@ pub(super) fn show_highstate(call: &mut Call<'_>) -> Result {
 pub(super) fn show_lowstate(call: &mut Call<'_>) -> Result {
     let (session, high) = ready!(call, highstate(call));
     let compiled = ready!(call, session.compile(call, high));
-    Ok(compiled
-        .low()
-        .into_iter()
-        .map(Value::Map)
-        .collect::<Vec<_>>()
-        .into())
+    Ok(compiled.steps().into())
+}
+
+/// The high data of SLS files, if its form is right.
+fn verified(session: &Session, mods: &[String]) -> std::result::Result<Map, Refusal> {
+    let high = session.high_of(mods)?;
+    match verify(&high) {
+        errors if errors.is_empty() => Ok(high),
+        errors => Err(Refusal::Messages(errors, 1)),
+    }
 }
 
 pub(super) fn show_sls(call: &mut Call<'_>) -> Result {
     let mods = names(call.arg("mods"));
     let session = ready!(call, open(call));
     ready!(call, disabled(call, &mods));
-    let high = ready!(call, session.high_of(&mods));
+    let high = ready!(call, verified(&session, &mods));
     Ok(high.into())
 }
 
@@ -76,21 +81,16 @@ pub(super) fn show_low_sls(call: &mut Call<'_>) -> Result {
     let mods = names(call.arg("mods"));
     let session = ready!(call, open(call));
     ready!(call, disabled(call, &mods));
-    let high = ready!(call, session.high_of(&mods));
+    let high = ready!(call, verified(&session, &mods));
     let compiled = ready!(call, session.compile_as_is(call, &high));
-    Ok(compiled
-        .low()
-        .into_iter()
-        .map(Value::Map)
-        .collect::<Vec<_>>()
-        .into())
+    Ok(compiled.steps().into())
 }
 
 pub(super) fn graph(call: &mut Call<'_>) -> Result {
     let mods = names(call.arg("mods"));
     let session = ready!(call, open(call));
     ready!(call, disabled(call, &mods));
-    let high = ready!(call, session.high_of(&mods));
+    let high = ready!(call, verified(&session, &mods));
     let compiled = ready!(call, session.compile_as_is(call, &high));
     Ok(compiled.graph.to_dot().into())
 }

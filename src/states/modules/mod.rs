@@ -68,6 +68,8 @@ mod x509;
 
 use crate::declare::{StateFunction, StateModule};
 use halite_wire::Map;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// All state modules. A new one is added here and nowhere else.
 const MODULES: &[StateModule] = &[
@@ -159,17 +161,18 @@ const MODULES: &[StateModule] = &[
     x509::MODULE,
 ];
 
+/// The same by name: a run asks several times for each state.
+static BY_NAME: LazyLock<HashMap<&str, &StateModule>> =
+    LazyLock::new(|| MODULES.iter().map(|m| (m.name, m)).collect());
+
 /// A function by full name.
 pub(crate) fn find(module: &str, function: &str) -> Option<&'static StateFunction> {
-    MODULES
-        .iter()
-        .find(|m| m.name == module)?
-        .function(function)
+    BY_NAME.get(module)?.function(function)
 }
 
 /// Whether there is a module of this name.
 pub(crate) fn has(module: &str) -> bool {
-    MODULES.iter().any(|m| m.name == module)
+    BY_NAME.contains_key(module)
 }
 
 /// The names of the modules that react to `watch`.

@@ -32,7 +32,7 @@ pub fn serialize(call: &mut Call<'_>) -> Result {
         }
         "yaml" => Ok(yaml::emit_leaves(obj).into()),
         "msgpack" => Ok(Value::Bytes(msgpack::encode(obj, Profile::Local))),
-        "configparser" => ini(obj),
+        "configparser" => ini(call, obj),
         _ => Err(unknown(&name)),
     }
 }
@@ -54,31 +54,119 @@ fn json(call: &Call<'_>, obj: &Value) -> Result {
         .map_err(|e| wrong("SerializationError", e.message()))
 }
 
-fn ini(obj: &Value) -> Result {
+/// Keywords of Python's `ConfigParser`. Those that only count when a file is read are passed over.
+const INI_OPTIONS: &[&str] = &[
+    "defaults",
+    "dict_type",
+    "allow_no_value",
+    "delimiters",
+    "comment_prefixes",
+    "inline_comment_prefixes",
+    "strict",
+    "empty_lines_in_values",
+    "default_section",
+    "interpolation",
+    "converters",
+];
+
+fn ini(call: &Call<'_>, obj: &Value) -> Result {
+    let bad = |text: String| Err(wrong("SerializationError", text));
+    let items = |value: &Value| match value {
+        Value::Map(map) => Ok(map.clone()),
+        other => {
+            let class = python::type_name(other);
+            let text = format!("'{class}' object has no attribute 'items'");
+            Err(wrong("SerializationError", text))
+        }
+    };
     let Value::Map(sections) = obj else {
         let class = python::class(obj);
-        let text = format!("configparser can only serialize dictionaries, not {class}");
-        return Err(wrong("SerializationError", text));
+        return bad(format!(
+            "configparser can only serialize dictionaries, not {class}"
+        ));
     };
-    let mut out = String::new();
-    for (section, keys) in sections.iter() {
-        out.push_str(&format!("[{}]\n", python::str(section)));
-        let Value::Map(keys) = keys else {
-            let class = python::type_name(keys);
-            let text = format!("'{class}' object has no attribute 'items'");
-            return Err(wrong("SerializationError", text));
-        };
-        for (key, value) in keys.iter() {
-            if value.is_nil() {
-                return Err(wrong("SerializationError", "option values must be strings"));
+    for (name, _) in call.bound.kwargs.iter() {
+        let name = python::str(name);
+        if !name.starts_with("__") && !INI_OPTIONS.contains(&name.as_str()) {
+            return bad(format!(
+                "RawConfigParser.__init__() got an unexpected keyword argument '{name}'"
+            ));
+        }
+    }
+    let common = match option(call, "default_section") {
+        Value::Nil => "DEFAULT".to_owned(),
+        name => python::str(name),
+    };
+    // It stands first, with what was given as an option and what is in the data.
+    let mut all = vec![(common.clone(), Map::new())];
+    let defaults = option(call, "defaults");
+    let given = (!defaults.is_nil()).then(|| (common.clone().into(), defaults.clone()));
+    for (section, keys) in given.iter().chain(sections.iter()) {
+        let section = python::str(section);
+        let at = match all.iter().position(|(name, _)| *name == section) {
+            Some(at) => at,
+            None => {
+                all.push((section, Map::new()));
+                all.len() - 1
             }
-            let key = python::str(key).to_lowercase();
-            let value = python::str(value).replace('\n', "\n\t");
-            out.push_str(&format!("{key} = {value}\n"));
+        };
+        for (key, value) in items(keys)?.0 {
+            all[at].1.set(python::str(&key).to_lowercase(), value);
+        }
+    }
+    if all[0].1.is_empty() {
+        all.remove(0);
+    }
+    let delimiter = match option(call, "delimiters") {
+        Value::Nil => "=".to_owned(),
+        Value::Str(all) => all.chars().take(1).collect(),
+        other => other.str_list().into_iter().next().unwrap_or_default(),
+    };
+    if delimiter.is_empty() {
+        return bad("tuple index out of range".to_owned());
+    }
+    let interpolates = !call.bound.kwargs.contains("interpolation");
+    let mut out = String::new();
+    for (section, keys) in &all {
+        out.push_str(&format!("[{section}]\n"));
+        for (key, value) in keys.iter() {
+            let key = python::str(key);
+            if value.is_nil() {
+                match option(call, "allow_no_value").truthy() {
+                    true => out.push_str(&format!("{key}\n")),
+                    false => return bad("option values must be strings".to_owned()),
+                }
+                continue;
+            }
+            let value = python::str(value);
+            if interpolates && let Some(at) = stray_percent(&value) {
+                let shown = python::repr(&value.into());
+                return bad(format!(
+                    "invalid interpolation syntax in {shown} at position {at}"
+                ));
+            }
+            let value = value.replace('\n', "\n\t");
+            out.push_str(&format!("{key} {delimiter} {value}\n"));
         }
         out.push('\n');
     }
     Ok(out.into())
+}
+
+/// Where a `%` is that is neither doubled nor that of a `%(name)s`, counted as Python does, without all of these.
+fn stray_percent(value: &str) -> Option<usize> {
+    let mut rest = value.replace("%%", "");
+    while let Some(start) = rest.find("%(") {
+        let Some(end) = rest[start + 2..].find(')').map(|at| start + 2 + at) else {
+            break;
+        };
+        if end == start + 2 || !rest[end..].starts_with(")s") {
+            break;
+        }
+        rest.replace_range(start..end + 2, "");
+    }
+    let at = rest.find('%')?;
+    Some(rest[..at].chars().count())
 }
 
 pub fn deserialize(call: &mut Call<'_>) -> Result {
