@@ -30,9 +30,12 @@ pub fn with_metadata(dir: &Path) -> Vec<(PathBuf, Metadata)> {
         .filter(|(path, meta)| is_told_safe(why_unsafe(path, meta)))
         .collect();
     found.sort_by(|a, b| a.0.cmp(&b.0));
-    let is_real =
-        |dir| std::fs::canonicalize(dir).is_ok_and(|dir| is_told_safe(why_unsafe_place(&dir)));
-    if !found.is_empty() && !is_real(dir) {
+    let is_safe = |dir: &Path| {
+        let real = std::fs::canonicalize(dir).ok();
+        real.is_some_and(|real| is_told_safe(why_unsafe_place(&real)))
+            && is_told_safe(why_unsafe_place(dir))
+    };
+    if !found.is_empty() && !is_safe(dir) {
         return Vec::new();
     }
     found

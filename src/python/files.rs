@@ -332,7 +332,8 @@ fn read_dir(
     stamps: &mut Vec<Stamp>,
     all: &mut PythonFiles,
 ) {
-    let Ok(dir) = &std::fs::canonicalize(dir) else {
+    let named = dir;
+    let Ok(dir) = &std::fs::canonicalize(named) else {
         return;
     };
     let Ok(meta) = std::fs::symlink_metadata(dir) else {
@@ -351,7 +352,10 @@ fn read_dir(
     if paths.is_empty() {
         return;
     }
-    if let Some(why) = why_unsafe(dir, &meta).or_else(|| why_unsafe_place(dir)) {
+    if let Some(why) = why_unsafe(dir, &meta)
+        .or_else(|| why_unsafe_place(dir))
+        .or_else(|| why_unsafe_place(named))
+    {
         let name = None;
         all.refused.push(Refused { kind, name, why });
         return;
@@ -424,13 +428,16 @@ fn module_name(path: &Path) -> String {
         .into_owned()
 }
 
-/// Why a directory, named without links, is not to be used: others than root and this account may put another one in its place. They
-/// may not where all above it are theirs, or sticky like /tmp.
+/// Why a directory is not to be used: others than root and this account may put another one in its place. They may not where all above
+/// it are theirs, or sticky like /tmp, with links that are theirs. Both its name without links and that with them are to be asked for.
 pub fn why_unsafe_place(dir: &Path) -> Option<String> {
-    let safe = dir.ancestors().skip(1).all(|above| {
-        std::fs::symlink_metadata(above)
-            .is_ok_and(|m| is_own(&m) && (m.mode() & 0o022 == 0 || m.mode() & 0o1000 != 0))
-    });
+    let is_safe = |m: std::fs::Metadata| {
+        is_own(&m) && (m.is_symlink() || m.mode() & 0o022 == 0 || m.mode() & 0o1000 != 0)
+    };
+    let safe = dir
+        .ancestors()
+        .filter(|above| !above.as_os_str().is_empty())
+        .all(|above| std::fs::symlink_metadata(above).is_ok_and(is_safe));
     let dir = dir.display();
     (!safe).then(|| {
         format!("{dir}: not used, because another user can put another directory in its place")
@@ -540,5 +547,19 @@ mod tests {
         assert!(!found(dir.path()).may_have("modules", "p"));
         mode(&modules, 0o777);
         assert!(found(dir.path()).files.is_empty());
+    }
+
+    /// Whoever owns a link may let it lead elsewhere, also in a directory that is sticky.
+    #[test]
+    fn links_of_others_lead_nowhere() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("real/modules")).unwrap();
+        std::fs::write(dir.path().join("real/modules/a.py"), "").unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(dir.path().join("real"), &link).unwrap();
+        assert!(found(&link).may_have("modules", "a"));
+        if std::os::unix::fs::lchown(&link, Some(65_534), None).is_ok() {
+            assert!(found(&link).files.is_empty());
+        }
     }
 }

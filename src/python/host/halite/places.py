@@ -1,7 +1,6 @@
 """Directories of users' modules from which an installed Salt loads: it looks at no owner and reads `__pycache__`."""
 import os
 import stat
-import sys
 
 from halite.beside import is_safe
 
@@ -11,7 +10,8 @@ MOST = 10000
 
 def guard(wire, loaders):
     """Salt's loaders leave out directories in which anything is not safe, unless they are Salt's own."""
-    own = tuple({os.path.join(os.path.realpath(one), "") for one in (os.path.dirname(os.path.dirname(loaders.__file__)), sys.prefix)})
+    # Where Salt's package is, and what is installed beside it.
+    own = os.path.join(os.path.realpath(os.path.dirname(os.path.dirname(os.path.dirname(loaders.__file__)))), "")
     known = {}
 
     def is_left_out(place):
@@ -20,7 +20,8 @@ def guard(wire, loaders):
             return True
         if os.path.join(real, "").startswith(own) or known.get(place) == "":
             return False
-        why = fault(real) or fault_above(os.path.abspath(place))
+        # Also by the name that Salt uses: links in it must not lead elsewhere in a moment.
+        why = fault(real) or fault_above(os.path.join(os.path.abspath(place), ""))
         if why and known.get(place) != why:
             wire.tell("log", "warn", "halite", "%s: the installed Salt does not load from it, because another user owns or can change %s" % (place, why))
         known[place] = why
@@ -59,13 +60,14 @@ def fault(place):
 
 
 def fault_above(place):
-    """The same for the directories above, where others may write if they are sticky, and for links."""
+    """The same for all above it. Others may write to a directory that is sticky, where what is not theirs stays; a link there has to be ours."""
     while place != "/":
         place = os.path.dirname(place)
         try:
-            found = os.stat(place)
+            found = os.lstat(place)
         except FileNotFoundError:
             continue
-        if found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
+        is_open = found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX and not stat.S_ISLNK(found.st_mode)
+        if found.st_uid not in (0, os.geteuid()) or is_open:
             return place
     return ""
