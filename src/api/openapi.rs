@@ -200,7 +200,20 @@ fn text_or_list(text: &str) -> Map {
 fn lowstate(required: &[&str]) -> Map {
     let text = || halite_wire::map! {"type" => "string"};
     let names: Vec<Value> = CLIENTS.iter().map(|(name, _)| (*name).into()).collect();
+    let needs_target = |name: &Value| {
+        name.as_str()
+            .is_some_and(|name| name.starts_with("local") || name == "ssh")
+    };
+    let with_target: Vec<Value> = names
+        .iter()
+        .filter(|name| needs_target(name))
+        .cloned()
+        .collect();
+    let client =
+        halite_wire::map! {"client" => halite_wire::map! {"enum" => Value::Array(with_target)}};
     halite_wire::map! {
+        "if" => halite_wire::map! {"properties" => client, "required" => vec!["client".to_owned()]},
+        "then" => halite_wire::map! {"required" => vec!["tgt".to_owned()]},
         "type" => "object",
         "required" => required.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>(),
         "properties" => halite_wire::map! {

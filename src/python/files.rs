@@ -7,6 +7,7 @@
 use halite_sys::programs::{MAX_FILES, is_own, which, why_unsafe};
 use halite_wire::{Map, Value};
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -352,10 +353,7 @@ fn read_dir(
     if paths.is_empty() {
         return;
     }
-    if let Some(why) = why_unsafe(dir, &meta)
-        .or_else(|| why_unsafe_place(dir))
-        .or_else(|| why_unsafe_place(named))
-    {
+    if let Some(why) = why_unsafe(dir, &meta).or_else(|| why_unsafe_place(named)) {
         let name = None;
         all.refused.push(Refused { kind, name, why });
         return;
@@ -428,20 +426,58 @@ fn module_name(path: &Path) -> String {
         .into_owned()
 }
 
-/// Why a directory is not to be used: others than root and this account may put another one in its place. They may not where all above
-/// it are theirs, or sticky like /tmp, with links that are theirs. Both its name without links and that with them are to be asked for.
+/// Links in a path that are followed.
+const MAX_LINKS: usize = 40;
+
+/// Why a directory is not to be used: others than root and this account may put another one in its place. They may not where each
+/// directory and link on the way to it is theirs; where others may write, it has to be sticky like /tmp.
 pub fn why_unsafe_place(dir: &Path) -> Option<String> {
-    let is_safe = |m: std::fs::Metadata| {
-        is_own(&m) && (m.is_symlink() || m.mode() & 0o022 == 0 || m.mode() & 0o1000 != 0)
-    };
-    let safe = dir
-        .ancestors()
-        .filter(|above| !above.as_os_str().is_empty())
-        .all(|above| std::fs::symlink_metadata(above).is_ok_and(is_safe));
-    let dir = dir.display();
-    (!safe).then(|| {
-        format!("{dir}: not used, because another user can put another directory in its place")
+    let told = dir.display();
+    (!is_safe_way(dir)).then(|| {
+        format!("{told}: not used, because another user can put another directory in its place")
     })
+}
+
+/// Whether nobody else can change where a path leads: all that the kernel passes is looked at.
+fn is_safe_way(path: &Path) -> bool {
+    let Ok(path) = std::path::absolute(path) else {
+        return false;
+    };
+    let parts = |path: &Path| {
+        path.components()
+            .rev()
+            .map(|part| part.as_os_str().to_owned())
+            .collect()
+    };
+    let (mut here, mut links) = (PathBuf::new(), 0);
+    let mut left: Vec<OsString> = parts(&path);
+    while let Some(part) = left.pop() {
+        if part == ".." {
+            here.pop();
+        } else {
+            here.push(part);
+        }
+        let Ok(found) = std::fs::symlink_metadata(&here) else {
+            return false;
+        };
+        let is_open = found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0;
+        if !is_own(&found) || is_open && !found.is_symlink() {
+            return false;
+        }
+        if found.is_symlink() {
+            links += 1;
+            let Ok(target) = std::fs::read_link(&here) else {
+                return false;
+            };
+            if links > MAX_LINKS {
+                return false;
+            }
+            // An absolute target takes the place of all before it.
+            here.pop();
+            left.extend::<Vec<OsString>>(parts(&target));
+        }
+    }
+    true
 }
 
 /// Why a package is not to be used: it may import any file in it.
@@ -558,8 +594,13 @@ mod tests {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(dir.path().join("real"), &link).unwrap();
         assert!(found(&link).may_have("modules", "a"));
+        // Nor on the way of a link of our own.
+        let outer = dir.path().join("outer");
+        std::os::unix::fs::symlink("link", &outer).unwrap();
+        assert!(found(&outer).may_have("modules", "a"));
         if std::os::unix::fs::lchown(&link, Some(65_534), None).is_ok() {
             assert!(found(&link).files.is_empty());
+            assert!(found(&outer).files.is_empty());
         }
     }
 }

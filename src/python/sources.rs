@@ -14,6 +14,7 @@ pub const BOOTSTRAP: &str = include_str!("host/bootstrap.py");
 /// Modules by name; `salt` is the part of Salt's package that users' modules import most.
 const MODULES: &[(&str, &str)] = sources![
     "halite" => "halite/__init__.py",
+    "halite.afterwards" => "halite/afterwards.py",
     "halite.beside" => "halite/beside.py",
     "halite.check" => "halite/check.py",
     "halite.errors" => "halite/errors.py",

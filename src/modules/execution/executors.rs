@@ -117,6 +117,8 @@ fn names(ctx: &Context) -> Result<Vec<String>> {
     let is_minion = ctx.opts.str("__cli") == Some("salt-minion");
     if is_minion && !is_scheduled && sudo_user(ctx).is_ok() {
         names.pop();
+        // Also what stands before: a job chooses its executors, not its account.
+        names.retain(|name| name != "direct_call");
         names.push(SUDO.to_owned());
     }
     Ok(names)

@@ -304,28 +304,41 @@ fn an_installed_salt_and_a_roster_of_ones_own_reach_hosts_without_a_minion() {
     std::fs::write(dir.path().join("master"), text).unwrap();
     let rosters = dir.path().join("ext/roster");
     std::fs::create_dir_all(&rosters).unwrap();
-    let roster = "def targets(tgt, tgt_type='glob', **kwargs):\n    return {tgt + '1': {'host': '127.0.0.1', 'port': 1, 'timeout': 5}}\n";
+    let roster = "def targets(tgt, tgt_type='glob', **kwargs):\n    return {tgt + '1': {'host': '127.0.0.1', 'port': 1, 'timeout': 5}} if tgt == 'web' else {}\n";
     let roster_file = rosters.join("racks.py");
     std::fs::write(&roster_file, roster).unwrap();
-    let run = || {
+    let run = |words: &[&str]| {
         let out = Command::new(env!("CARGO_BIN_EXE_halite-run"))
             .arg("-c")
             .arg(dir.path())
-            .args(["--out=json", "ssh.cmd", "web", "test.ping"])
+            .arg("--out=json")
+            .args(words)
             .output()
             .unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         (text(out.stdout), text(out.stderr))
     };
-    let (out, err) = run();
+    let (out, err) = run(&["ssh.cmd", "web", "test.ping"]);
     let value: serde_json::Value =
         serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"));
     let told = value["web1"].to_string();
     assert!(told.contains("port 1: Connection refused"), "{told}{err}");
+    // Salt itself would go to any host that has a name.
+    std::fs::write(dir.path().join("roster"), "other: {host: 127.0.0.1}\n").unwrap();
+    let (out, err) = run(&["ssh.cmd", "root@localhost", "test.ping"]);
+    assert!(!out.contains("localhost"), "{out}{err}");
+    assert!(err.contains("No matching targets"), "{out}{err}");
+    // And import what anybody has put into directories of a stock Salt.
+    let runners = dir.path().join("ext/runners");
+    std::fs::create_dir_all(&runners).unwrap();
+    let paths = "import sys\ndef strange():\n    import salt.config\n    salt.config.master_config(None)\n    return [one for one in sys.path if 'extmods' in one]\n";
+    std::fs::write(runners.join("paths.py"), paths).unwrap();
+    let (out, err) = run(&["paths.strange"]);
+    assert_eq!(out.trim(), "[]", "{err}");
     // Salt's own loaders would take what anybody may write.
     let anybody = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     std::fs::set_permissions(&roster_file, anybody).unwrap();
-    let (out, err) = run();
+    let (out, err) = run(&["ssh.cmd", "web", "test.ping"]);
     assert!(!out.contains("web1"), "{out}");
     assert!(err.contains("racks.py"), "{err}");
 }

@@ -1,9 +1,9 @@
 """Answers halite's requests until it ends the connection."""
-import importlib.util
 import os
 import sys
 
 from halite import loader
+from halite.afterwards import after
 from halite.wire import PID, Closed, Wire
 
 
@@ -20,42 +20,16 @@ def salt():
     return HERE["loader"].salt
 
 
-class Afterwards:
-    """Runs something when a module has been imported for the first time."""
-
-    def __init__(self, name, then):
-        self.name, self.then = name, then
-
-    def find_spec(self, name, path=None, target=None):
-        if name != self.name:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        run = spec.loader.exec_module
-
-        def exec_module(module):
-            run(module)
-            self.then()
-
-        spec.loader.exec_module = exec_module
-        return spec
-
-
-def guard(wire):
-    """Before anything is loaded by Salt's own loaders."""
-    from halite import places
-
-    places.guard(wire, sys.modules["salt.loader"])
-
-
 def main(fd, life, has_salt):
     sys.argv = ["halite"]
     wire = HERE["wire"] = Wire(fd)
     jobs = HERE["loader"] = loader.Loader(wire, has_salt)
     if "logging" not in sys.modules:
-        sys.meta_path.insert(0, Afterwards("logging", jobs.log))
+        after("logging", lambda _: jobs.log())
     if has_salt:
-        sys.meta_path.insert(0, Afterwards("salt.loader", lambda: guard(wire)))
+        from halite import places
+
+        places.guard(wire)
     depth = [0]
     wire.serve = lambda kind, request: answer(wire, jobs, kind, request, depth)
     # A child that a function forks has neither the connection nor a part in the life of this process.
