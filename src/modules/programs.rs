@@ -1,8 +1,7 @@
 //! Custom executables.
 
-use halite_python::files::why_unsafe_place;
 pub use halite_sys::programs::which;
-use halite_sys::programs::{MAX_FILES, why_unsafe};
+use halite_sys::programs::{MAX_FILES, why_unsafe, why_unsafe_place};
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

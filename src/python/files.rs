@@ -4,10 +4,9 @@
 //! else may write them. Whether a name may be a Python function is told from the files' text alone, so that jobs without
 //! Python start none.
 
-use halite_sys::programs::{MAX_FILES, is_own, which, why_unsafe};
+use halite_sys::programs::{MAX_FILES, which, why_unsafe, why_unsafe_place};
 use halite_wire::{Map, Value};
 use std::collections::HashMap;
-use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -424,60 +423,6 @@ fn module_name(path: &Path) -> String {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned()
-}
-
-/// Links in a path that are followed.
-const MAX_LINKS: usize = 40;
-
-/// Why a directory is not to be used: others than root and this account may put another one in its place. They may not where each
-/// directory and link on the way to it is theirs; where others may write, it has to be sticky like /tmp.
-pub fn why_unsafe_place(dir: &Path) -> Option<String> {
-    let told = dir.display();
-    (!is_safe_way(dir)).then(|| {
-        format!("{told}: not used, because another user can put another directory in its place")
-    })
-}
-
-/// Whether nobody else can change where a path leads: all that the kernel passes is looked at.
-fn is_safe_way(path: &Path) -> bool {
-    let Ok(path) = std::path::absolute(path) else {
-        return false;
-    };
-    let parts = |path: &Path| {
-        path.components()
-            .rev()
-            .map(|part| part.as_os_str().to_owned())
-            .collect()
-    };
-    let (mut here, mut links) = (PathBuf::new(), 0);
-    let mut left: Vec<OsString> = parts(&path);
-    while let Some(part) = left.pop() {
-        if part == ".." {
-            here.pop();
-        } else {
-            here.push(part);
-        }
-        let Ok(found) = std::fs::symlink_metadata(&here) else {
-            return false;
-        };
-        let is_open = found.mode() & 0o022 != 0 && found.mode() & 0o1000 == 0;
-        if !is_own(&found) || is_open && !found.is_symlink() {
-            return false;
-        }
-        if found.is_symlink() {
-            links += 1;
-            let Ok(target) = std::fs::read_link(&here) else {
-                return false;
-            };
-            if links > MAX_LINKS {
-                return false;
-            }
-            // An absolute target takes the place of all before it.
-            here.pop();
-            left.extend::<Vec<OsString>>(parts(&target));
-        }
-    }
-    true
 }
 
 /// Why a package is not to be used: it may import any file in it.
