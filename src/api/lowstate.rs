@@ -43,9 +43,9 @@ pub const CLIENTS: &[(&str, Client)] = &[
     ("local_subset", Client::LocalSubset),
     ("runner", Client::Runner),
     ("runner_async", Client::RunnerAsync),
+    ("ssh", Client::Ssh),
     ("wheel", Client::Wheel),
     ("wheel_async", Client::WheelAsync),
-    ("ssh", Client::Ssh),
 ];
 
 /// Fields of a lowstate that are no arguments of runners and wheel functions.

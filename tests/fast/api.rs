@@ -72,7 +72,7 @@ impl Place {
              sharedsecret: s3cret-s3cret-s3cret\nsalt_series: '3008'\n\
              external_auth:\n  file:\n    ^filename: {}\n    ^filetype: text\n    alice: ['.*', '@runner', '@wheel', '@jobs']\n    \
              bob: ['test.*']\n    carol: [{{m1: ['grains.*', test.ping]}}, '@jobs']\n    dave: ['@runner']\n\
-             netapi_enable_clients: [local, local_async, local_batch, local_subset, runner, runner_async, wheel, wheel_async]\n\
+             netapi_enable_clients: [local, local_async, local_batch, local_subset, runner, runner_async, ssh, wheel, wheel_async]\n\
              api: {{port: {port}, host: 127.0.0.1, disable_ssl: true{more}}}\n",
             users.display()
         ));
@@ -115,7 +115,7 @@ const OTHERWISE: &[(&str, &str)] = &[
     ("login-sharedsecret", "ours has to have 16 characters"),
     ("login-with-given-session", "the id is not kept (14, 6)"),
     ("login-again-same-session", "the same"),
-    ("cmd-ssh", "there is no salt-ssh"),
+    ("cmd-ssh", "no Salt with salt-ssh is installed"),
     ("cmd-local-bad-jid", "refused (14, 15)"),
     ("local-bad-jid", "refused (14, 15)"),
     ("local-jid", "of another year"),
@@ -126,7 +126,7 @@ const OTHERWISE: &[(&str, &str)] = &[
     ),
     ("body-too-big", "413"),
     ("after-relogin-old-id", "the id is not kept (14, 6)"),
-    ("ssh-", "there is no salt-ssh"),
+    ("ssh-", "no Salt with salt-ssh is installed"),
     ("app", "a browser gets the console"),
     ("root-get-html", "the same"),
     ("root-get-browser", "the same"),
@@ -285,8 +285,8 @@ fn requests_are_answered_as_by_stock() {
             }
             let mut expected = plain(expected);
             if let Some(clients) = expected.get_mut("clients").and_then(Value::as_array_mut) {
-                // There is no salt-ssh, and `destroy` is a mistake of stock's.
-                clients.retain(|one| one != "destroy" && one != "ssh");
+                // A mistake of stock's.
+                clients.retain(|one| one != "destroy");
             }
             let is_random = id.starts_with("cmd-local-subset") || id.starts_with("cmd-local-batch");
             if !is_random && !fits(&expected, &plain(&found)) {
@@ -481,8 +481,7 @@ fn nobody_gets_more_than_they_should() {
                 "{{\"client\": \"{client}\", \"tgt\": \"*\", \"fun\": \"test.ping\"{more}}}"
             );
             let (status, answer) = request(place.port, "POST", "/run", json, &body);
-            let expected = if client == "ssh" { 400 } else { 401 };
-            assert_eq!(status, expected, "{client}{more}: {answer}");
+            assert_eq!(status, 401, "{client}{more}: {answer}");
         }
     }
     // Pages of others do not act with somebody's cookie; what is of the service's own origin does.

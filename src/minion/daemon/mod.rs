@@ -23,7 +23,7 @@ use halite_channel::master_search::Reason;
 use halite_channel::publication::RecentJids;
 use halite_channel::session::chance;
 use halite_config::MinionConfig;
-use halite_modules::grains::all_grains;
+use halite_modules::grains::all_grains_until;
 use halite_modules::local::DaemonRequest;
 use halite_modules::masters::resolve_master_func;
 use halite_sys::daemon::{PidFile, Report};
@@ -79,7 +79,7 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     let bus = serve_bus(&config, Box::new(tap))?;
     let _pid = PidFile::write(&config.pidfile)
         .map_err(|e| ExitError::io("pid file", &config.pidfile, &e))?;
-    let mut grains = all_grains(&config);
+    let mut grains = all_grains_until(&config, &signals.stop);
     resolve_master_func(&mut config, &mut grains)?;
     let (config, grains) = (Arc::new(config), Arc::new(grains));
     let shared = Shared {

@@ -2,11 +2,17 @@
 
 use super::{collect, external, python, server_id};
 use halite_config::MinionConfig;
+use halite_sys::signals::StopFlag;
 use halite_wire::Map;
 
 /// All grains of a minion, in increasing priority: core grains, grains of executables, the file `grains` beside the
 /// configuration (`salt/grains/extra.py config`), the option `grains`.
 pub fn all_grains(config: &MinionConfig) -> Map {
+    all_grains_until(config, &StopFlag::default())
+}
+
+/// The same; with `stop`, Python files have had their time.
+pub fn all_grains_until(config: &MinionConfig, stop: &StopFlag) -> Map {
     let mut own = grains_file(&config.conf_file.with_file_name("grains"));
     for (key, value) in config.grains.iter() {
         match key.as_str() {
@@ -17,7 +23,7 @@ pub fn all_grains(config: &MinionConfig) -> Map {
     let mut collected = collect(&Map::new());
     let opts = config.as_map();
     let mut further = external::collect(&opts);
-    for (key, value) in python::collect(opts, &collected).0 {
+    for (key, value) in python::collect(opts, &collected, stop).0 {
         further.set(halite_wire::pytext::str(&key), value);
     }
     for (key, value) in further.0.into_iter().chain(own.0.clone()) {

@@ -39,7 +39,7 @@ use halite_crypto::HashType;
 use halite_wire::{Map, Value};
 use std::collections::HashMap;
 
-pub use all::all_grains;
+pub use all::{all_grains, all_grains_until};
 pub use process::default_shell;
 
 /// The Salt release whose behaviour the minion follows; reported as `saltversion`.
