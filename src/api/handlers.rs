@@ -3,6 +3,7 @@
 use crate::answer::{Answer, ApiError, file};
 use crate::body;
 use crate::lowstate::{self, CLIENTS, credentials, no_map};
+use crate::master::Master;
 use crate::openapi;
 use crate::request::{Call, cookie, title_case};
 use crate::routes::{Endpoint, Route};
@@ -10,9 +11,7 @@ use crate::service::{Client, Handled, Reply, Service, count};
 use crate::session::Session;
 use halite_client::local::Credentials;
 use halite_master::access::eauth::oidc;
-use halite_master::score;
-use halite_sys::scoreboard::Scoreboard;
-use halite_sys::time::unix_now;
+use halite_master::events::HOOKS;
 use halite_wire::ids::{Jid, MinionId, Tag};
 use halite_wire::{Map, Value};
 use hyper::StatusCode;
@@ -65,7 +64,7 @@ impl Service {
             Endpoint::Stats => Ok(Answer::new(self.stats().into()).into()),
             Endpoint::Hook => {
                 let rest = call.segments.iter().skip(1).map(String::as_str);
-                let tag: Vec<&str> = std::iter::once("salt/netapi/hook").chain(rest).collect();
+                let tag: Vec<&str> = std::iter::once(HOOKS).chain(rest).collect();
                 let tag = tag.join("/");
                 self.blocking(move |service| service.hook(&call, &tag))
                     .await
@@ -103,7 +102,7 @@ impl Service {
                 self.apart(move |service| service.arena(&call)).await
             }
             Endpoint::Health => Ok(Answer::new(halite_wire::map! {"status" => "ok"}.into()).into()),
-            Endpoint::Ready => self.ready(),
+            Endpoint::Ready => self.apart(Service::ready).await,
             Endpoint::OpenApi => Ok(Answer::new(openapi::document()).into()),
         }
     }
@@ -227,10 +226,9 @@ impl Service {
     fn arena(&self, call: &Call) -> Handled {
         let path: Vec<&str> = call.segments.iter().skip(1).map(String::as_str).collect();
         let found = match self.api.arena {
-            true => (self.arena)(&self.config.cachedir, &path),
-            false => Ok(None),
+            true => Master(&self.config).arena(&path)?,
+            false => None,
         };
-        let found = found.map_err(|e| ApiError::unforeseen(&e.to_string()))?;
         match found {
             Some(found) => Ok(Answer::new(found).into()),
             None => Err(ApiError::no_match()),
@@ -251,17 +249,8 @@ impl Service {
 
     /// Whether the roles of the master serve, by what they tell each other.
     fn ready(&self) -> Handled {
-        let (board, _) =
-            Scoreboard::inherited().map_err(|e| ApiError::unforeseen(&e.to_string()))?;
-        let silent = score::silent(&board, self.config.request_timeout);
-        // As at `metrics_address`.
-        let cluster = score::cluster(&board, unix_now());
-        let is_ready = silent.is_empty() && !cluster.is_draining && !cluster.is_apart;
-        let map = halite_wire::map! {
-            "ready" => is_ready, "silent" => silent, "draining" => cluster.is_draining,
-            "apart" => cluster.is_apart,
-        };
-        let status = match is_ready {
+        let map = Master(&self.config).readiness()?;
+        let status = match map.get("ready").is_some_and(Value::truthy) {
             true => StatusCode::OK,
             false => StatusCode::SERVICE_UNAVAILABLE,
         };
@@ -408,11 +397,7 @@ impl Service {
         let data = halite_wire::map! {
             "body" => String::from_utf8_lossy(&call.body).into_owned(), "post" => post, "headers" => headers,
         };
-        let mut bus = halite_master::events::Bus::new(&self.config);
-        bus.fire(tag, data);
-        if bus.lost() > 0 {
-            return Err(ApiError::no_master());
-        }
+        Master(&self.config).fire(tag, data)?;
         Ok(Answer::new(halite_wire::map! {"success" => true}.into()).into())
     }
 }

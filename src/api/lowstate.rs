@@ -2,6 +2,7 @@
 
 use crate::answer::ApiError;
 use crate::body::MOST_FIELDS;
+use crate::master::{Master, refused};
 use halite_client::batch::is_size;
 use halite_client::command::{self, CmdJob, CmdReturns};
 use halite_client::local::{ClientError, Credentials, Job, LocalClient, resolve_target};
@@ -130,26 +131,6 @@ pub fn login(low: &Map) -> Option<Credentials> {
         username: text("username")?,
         password: text("password")?,
     })
-}
-
-/// What the master's refusal of a job means for a client.
-fn refused(error: ClientError) -> ApiError {
-    match error {
-        ClientError::NoMaster(why) | ClientError::NoKey(why) => {
-            log::warn!("api: {why}");
-            ApiError::no_master()
-        }
-        ClientError::Refused(name, message) => match name.as_str() {
-            "AuthorizationError" => ApiError::unauthorized("Authorization error occurred."),
-            name if name.ends_with("AuthenticationError") => {
-                ApiError::unauthorized("Authentication error occurred.")
-            }
-            // Such as a jid of another year.
-            "" => ApiError::bad(message),
-            _ => ApiError::mistaken(message),
-        },
-        other => ApiError::unforeseen(&other.to_string()),
-    }
 }
 
 /// The same for runners and wheel functions, of which stock tells the master's words.
@@ -285,7 +266,7 @@ impl Runner<'_> {
             ..CmdJob::default()
         };
         change(&mut command);
-        command::run(self.config, command, self.stop).map_err(refused)
+        command::run_with(self.config, &Master(self.config), command, self.stop).map_err(refused)
     }
 
     fn local(

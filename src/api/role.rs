@@ -1,17 +1,17 @@
-//! The role `api`, named `SaltAPI` in the process list.
+//! The role `api`, named `SaltAPI` in the process list, or the daemon `halite-api`.
 //!
 //! Owns the sessions of clients. Binds the tcp port of the option `api` (or `rest_cherrypy`). Connects to `ret_port`, for every
-//! command, and to `master_event_pub.ipc`. Has no keys of the master; it reads the job cache.
+//! command, and to `master_event_pub.ipc`. Has no keys of the master, and reads nothing of it but its options and a key for a few
+//! questions.
 //!
 //! On failure: its successor knows no sessions, so that clients have to log in again. Jobs and runners that it has started go on.
 
-use crate::ArenaQuery;
 use crate::events::Bus;
 use crate::limits::{Place, Shares};
 use crate::service::{COMMANDS, FOLLOWED, LOGINS, PROVIDERS, Service};
 use crate::tls::Certificate;
+use halite_client::local::connect_within;
 use halite_config::{ApiConfig, MasterConfig};
-use halite_master::roles::Roles;
 use halite_master::score::Score;
 use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
@@ -28,6 +28,8 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 
+/// How long a client waits for a master that is not there.
+const MASTER: Duration = Duration::from_secs(3);
 /// How often to look for a stop.
 const TURN: Duration = Duration::from_millis(200);
 /// How often to look for sessions that have expired, and for changed certificates.
@@ -52,14 +54,15 @@ const THREADS: usize = 2;
 pub(super) fn run(
     config: &MasterConfig,
     api: &ApiConfig,
-    arena: ArenaQuery,
-    roles: &Roles,
     stop: &StopFlag,
+    ready: &dyn Fn(),
+    alive: &mut dyn FnMut(),
 ) -> Result<(), ExitError> {
+    connect_within(MASTER);
     let bus = Bus::start(config, stop)?;
     let certificate = api.tls.as_ref().map(Certificate::load).transpose()?;
     let certificate = certificate.map(Arc::new);
-    let service = Arc::new(Service::new(config, api, arena, bus, stop));
+    let service = Arc::new(Service::new(config, api, bus, stop));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(THREADS)
         .max_blocking_threads(COMMANDS + FOLLOWED + LOGINS + PROVIDERS)
@@ -71,7 +74,7 @@ pub(super) fn run(
         let listener = TcpListener::bind((api.host.as_str(), api.port)).await;
         let listener = listener.map_err(|e| ExitError::new(1, format!("{address}: {e}")))?;
         log::info!("api: listens on {address}");
-        roles.ready();
+        ready();
         let accepting = tokio::spawn(accept(listener, service.clone(), certificate.clone()));
         let mut score = Score::inherited(crate::API);
         let mut looked = Instant::now();
@@ -84,6 +87,7 @@ pub(super) fn run(
                 }
             }
             score.tick(|| counters(&service));
+            alive();
             tokio::time::sleep(TURN).await;
         }
         accepting.abort();

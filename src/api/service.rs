@@ -1,7 +1,6 @@
 //! What happens to each request, before and after what answers it (`handlers`): addresses, origins, sessions, limits, the
 //! form of answers, the audit log.
 
-use crate::ArenaQuery;
 use crate::answer::{Answer, ApiError, Content, Form, allow};
 use crate::attempt::Attempts;
 use crate::events::Bus;
@@ -72,7 +71,6 @@ pub struct Counters {
 pub struct Service {
     pub(super) config: MasterConfig,
     pub(super) api: ApiConfig,
-    pub(super) arena: ArenaQuery,
     pub(super) stop: StopFlag,
     pub(super) bus: Bus,
     places: Arc<Semaphore>,
@@ -149,13 +147,7 @@ impl Client {
 
 impl Service {
     /// For the master with this configuration.
-    pub fn new(
-        config: &MasterConfig,
-        api: &ApiConfig,
-        arena: ArenaQuery,
-        bus: Bus,
-        stop: &StopFlag,
-    ) -> Service {
+    pub fn new(config: &MasterConfig, api: &ApiConfig, bus: Bus, stop: &StopFlag) -> Service {
         let burst = api.rate_limit.saturating_mul(BURST);
         let oidc = oidc::settings(&config.external_auth);
         let uri = oidc.and_then(|one| one.redirect_uri);
@@ -165,7 +157,6 @@ impl Service {
         Service {
             config: config.clone(),
             api: api.clone(),
-            arena,
             stop: stop.clone(),
             bus,
             places: Arc::new(Semaphore::new(COMMANDS)),
@@ -176,7 +167,10 @@ impl Service {
             bodies: Arc::new(Semaphore::new(BODIES)),
             bodies_of_strangers: Arc::new(Semaphore::new(BODIES)),
             shares_of_bodies: Shares::default(),
-            audit: AuditLog::new(Path::new(&config.audit_log)),
+            audit: AuditLog::new(match &api.user {
+                None => Path::new(&config.audit_log),
+                Some(_) => api.audit_log.as_deref().unwrap_or(Path::new("")),
+            }),
             limits: limits(),
             limits_of_strangers: limits(),
             attempts: Attempts::new(is_secure),

@@ -3,6 +3,7 @@
 use crate::answer::{ApiError, Content};
 use crate::handlers::runner_low;
 use crate::limits::{StopAtEnd, place};
+use crate::master::Master;
 use crate::request::Call;
 use crate::service::{Client, Handled, Reply, Service};
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use futures_util::stream::{self, Stream};
 use halite_client::command;
 use halite_client::gather::MinionOutcome;
 use halite_client::local::{Credentials, Published};
-use halite_store::Stores;
+use halite_store::jobs::JobReader;
 use halite_sys::signals::StopFlag;
 use halite_wire::Map;
 use halite_wire::ids::Jid;
@@ -148,7 +149,8 @@ impl Service {
     }
 
     fn tell_returns(&self, jid: &Jid, token: String, stop: &StopFlag, send: &dyn Fn(&str, Map)) {
-        let job = match Stores::open(&self.config).jobs.get(jid) {
+        let master = Master(&self.config);
+        let job = match master.get(jid) {
             Ok(job) => job.unwrap_or_default(),
             Err(e) => {
                 log::error!("api: the job {jid} cannot be read: {e}");
@@ -202,6 +204,7 @@ impl Service {
         let credentials = Credentials::Token(token);
         let followed = command::follow(
             &self.config,
+            &master,
             &published,
             credentials,
             &ends,

@@ -35,6 +35,7 @@ impl Requester {
             tls: tls(config),
             keepalive: keepalive(config),
             ipv6: config.ipv6 == Some(true),
+            connects_for: Duration::MAX,
         };
         Requester(requester::Requester::new(url, options))
     }

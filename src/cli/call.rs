@@ -107,8 +107,20 @@ struct CallOptions {
     id: Option<String>,
 
     /// Seconds to wait for the answer to a sign-in; overrides the option `auth_timeout`
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(short = 't', long, visible_alias = "timeout", value_name = "SECONDS")]
     auth_timeout: Option<u64>,
+
+    /// Further directory with modules in Python; in addition to the option `module_dirs`
+    #[arg(short = 'm', long, visible_alias = "module_dirs", value_name = "DIR")]
+    module_dirs: Vec<String>,
+
+    /// Further directory with state modules in Python; in addition to the option `states_dirs`
+    #[arg(long, visible_alias = "states_dir", value_name = "DIR")]
+    states_dir: Vec<String>,
+
+    /// Accepted for compatibility; grains are never cached
+    #[arg(long, visible_alias = "refresh_grains_cache")]
+    refresh_grains_cache: bool,
 
     /// Accepted for compatibility; a single process does not need it
     #[arg(long, value_name = "DIR")]
@@ -336,6 +348,8 @@ fn load(options: &CallOptions) -> Result<MinionConfig, ExitError> {
     if let Some(master) = &options.master {
         config.master = vec![master.clone()];
     }
+    config.module_dirs.extend(options.module_dirs.clone());
+    config.states_dirs.extend(options.states_dir.clone());
     if let Some(seconds) = options.auth_timeout {
         config.auth_timeout = seconds;
     }

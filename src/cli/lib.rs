@@ -3,6 +3,8 @@
 //! One file per command with its options; [`output`] shows results. The mains in `src/bin` only call a `run`
 //! function here and exit with its result.
 
+#[cfg(feature = "gateways")]
+pub mod api;
 mod auth;
 pub mod call;
 mod common;
@@ -36,6 +38,8 @@ pub mod sysinspect_minion;
 /// All commands with their options, for generating the manual pages and the like.
 pub fn commands() -> Vec<clap::Command> {
     vec![
+        #[cfg(feature = "gateways")]
+        api::command(),
         call::command(),
         cp::command(),
         #[cfg(feature = "gateways")]

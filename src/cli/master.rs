@@ -186,13 +186,17 @@ fn run_role(config: &Arc<MasterConfig>, role: &str) -> i32 {
             CallApi::Runner => runner::native(fun).map_or(&[][..], |function| function.args),
             CallApi::Wheel => wheel::find(fun).map_or(&[][..], |function| function.args),
         },
+        #[cfg(feature = "gateways")]
+        arena: |config, path| halite_arena::rest::answer(&config.cachedir, path),
+        #[cfg(not(feature = "gateways"))]
+        arena: |_, _| Ok(None),
     };
     let engine = halite_engine::run_role(role, config);
     let own = engine.or_else(|| halite_gateway::run_role(GATEWAYS, role, config));
     #[cfg(feature = "gateways")]
     let own = own
         .or_else(|| halite_cluster::run_role(role, config))
-        .or_else(|| halite_api::run_role(role, config, halite_arena::rest::answer));
+        .or_else(|| halite_api::run_role(role, config));
     match own.unwrap_or_else(|| halite_master::run_role(role, config, lent)) {
         Ok(()) => 0,
         Err(e) => {

@@ -21,7 +21,10 @@ pub fn main_with_modules(run: fn() -> i32) -> ! {
 
 /// The command of a parser. As in Salt, `-V` prints the versions report, so clap's own `-V` is disabled.
 pub(super) fn command<T: Parser>() -> Command {
-    T::command().disable_version_flag(true)
+    // Of an option that is given twice the last one counts, as in Salt.
+    T::command()
+        .disable_version_flag(true)
+        .args_override_self(true)
 }
 
 /// Parses the command line of a command with [`Common`] options, and the Saltfile's defaults for it.

@@ -4,7 +4,7 @@
 use super::gather::{Gather, GatherTimeouts, MinionOutcome, OnState};
 use super::local::{ClientError, Job, LocalClient, Published};
 use halite_ipc::Subscriber;
-use halite_store::jobs::JobStore;
+use halite_store::jobs::JobReader;
 use halite_sys::signals::StopFlag;
 use halite_wire::Value;
 use std::collections::VecDeque;
@@ -43,7 +43,7 @@ pub struct JobSession<'a> {
     /// The event bus, subscribed before the first job.
     pub events: &'a mut Subscriber,
     /// The job cache.
-    pub jobs: &'a dyn JobStore,
+    pub jobs: &'a dyn JobReader,
     /// How long to wait for minions.
     pub patience: GatherTimeouts,
     /// Cancels the wait.

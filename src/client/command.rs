@@ -4,6 +4,7 @@ use super::batch::{self, BatchObserver, BatchOptions, JobSession};
 use super::gather::{Gather, GatherTimeouts, MinionOutcome, OnOutcome, OnState};
 use super::local::{ClientError, Credentials, Job, LocalClient, Published};
 use halite_config::MasterConfig;
+use halite_store::jobs::JobReader;
 use halite_sys::signals::StopFlag;
 use halite_wire::{Map, Value};
 use std::time::Duration;
@@ -40,7 +41,7 @@ pub struct CmdReturns {
     pub minions: Vec<(String, Map)>,
 }
 
-/// Publishes the job and waits for the outcomes of all minions.
+/// Publishes the job and waits for the outcomes of all minions, on the host of the master.
 ///
 /// # Errors
 /// The master cannot be reached or refuses.
@@ -50,6 +51,19 @@ pub fn run(
     stop: &StopFlag,
 ) -> Result<CmdReturns, ClientError> {
     let jobs = halite_store::Stores::open(config).jobs;
+    run_with(config, &*jobs, command, stop)
+}
+
+/// The same, with the job cache read in this way.
+///
+/// # Errors
+/// The master cannot be reached or refuses.
+pub fn run_with(
+    config: &MasterConfig,
+    jobs: &dyn JobReader,
+    command: CmdJob,
+    stop: &StopFlag,
+) -> Result<CmdReturns, ClientError> {
     let mut client = LocalClient::new(config.clone());
     if let Some(credentials) = command.credentials {
         client.set_credentials(credentials);
@@ -58,7 +72,7 @@ pub fn run(
     let mut session = JobSession {
         client: &mut client,
         events: &mut events,
-        jobs: &*jobs,
+        jobs,
         patience: GatherTimeouts {
             timeout: Duration::from_secs(command.timeout.unwrap_or(config.timeout)),
             find_job: Duration::from_secs(config.gather_job_timeout),
@@ -111,13 +125,13 @@ pub fn no_response(jid: &str) -> String {
 /// The master cannot be reached.
 pub fn follow(
     config: &MasterConfig,
+    jobs: &dyn JobReader,
     published: &Published,
     credentials: Credentials,
     stop: &dyn Fn() -> bool,
     on_state: OnState,
     each: OnOutcome,
 ) -> Result<(), ClientError> {
-    let jobs = halite_store::Stores::open(config).jobs;
     let mut client = LocalClient::new(config.clone());
     client.set_credentials(credentials);
     // Before the cache is read, so that nothing is missed between them.
@@ -127,7 +141,7 @@ pub fn follow(
         find_job: Duration::from_secs(config.gather_job_timeout),
         together: true,
     };
-    let mut gather = Gather::new(&mut client, &mut events, Some(&*jobs), patience);
+    let mut gather = Gather::new(&mut client, &mut events, Some(jobs), patience);
     gather.on_state = Some(on_state);
     gather.add_job(published);
     gather.read_job_cache(each);

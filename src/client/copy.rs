@@ -6,7 +6,7 @@ use base64::Engine;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use halite_ipc::Subscriber;
-use halite_store::jobs::JobStore;
+use halite_store::jobs::JobReader;
 use halite_wire::{Map, Value};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -50,7 +50,7 @@ pub struct FileCopy<'a> {
     /// Its event bus, subscribed before the first job.
     pub events: &'a mut Subscriber,
     /// The job cache, where returns missing on the bus are looked up.
-    pub jobs: &'a dyn JobStore,
+    pub jobs: &'a dyn JobReader,
     /// How long to wait for minions.
     pub patience: GatherTimeouts,
     /// The target: `tgt`, `tgt_type` and the delimiter in `kwargs`.

@@ -9,7 +9,7 @@ use super::local::{ClientError, Job, LocalClient, Published};
 use halite_ipc::{DROPPED, Event, Subscriber};
 use halite_master::events::is_trimmed;
 use halite_store::Stores;
-use halite_store::jobs::JobStore;
+use halite_store::jobs::JobReader;
 use halite_wire::ids::{Jid, parse_return_tag};
 use halite_wire::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,7 +74,7 @@ pub struct Gather<'a> {
     /// The client that also publishes the queries.
     pub client: &'a mut LocalClient,
     events: &'a mut Subscriber,
-    jobs: Option<&'a dyn JobStore>,
+    jobs: Option<&'a dyn JobReader>,
     patience: GatherTimeouts,
     entries: BTreeMap<String, Entry>,
     find_jobs: BTreeMap<String, BTreeSet<String>>,
@@ -101,7 +101,7 @@ impl<'a> Gather<'a> {
     pub fn new(
         client: &'a mut LocalClient,
         events: &'a mut Subscriber,
-        jobs: Option<&'a dyn JobStore>,
+        jobs: Option<&'a dyn JobReader>,
         patience: GatherTimeouts,
     ) -> Gather<'a> {
         Gather {

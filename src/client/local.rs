@@ -12,6 +12,7 @@ use halite_transport::tls::{ClientTls, Trust};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::fmt;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Most bytes of a key file; a key has 76 characters.
@@ -161,6 +162,15 @@ fn client_tls(config: &MasterConfig) -> Option<ClientTls> {
     Some(ClientTls { options, trust })
 }
 
+/// How long clients of this process try to connect to a master that is not there.
+static CONNECTS_FOR: OnceLock<Duration> = OnceLock::new();
+
+/// For a process that serves others, who do not wait until there is a master again: how long to try to connect. Without this, as
+/// long as for an answer.
+pub fn connect_within(time: Duration) {
+    let _ = CONNECTS_FOR.set(time);
+}
+
 impl LocalClient {
     /// A client that is not connected yet.
     pub fn new(config: MasterConfig) -> LocalClient {
@@ -176,6 +186,7 @@ impl LocalClient {
         let options = RequesterOptions {
             transport: config.transport,
             tls: client_tls(&config),
+            connects_for: CONNECTS_FOR.get().copied().unwrap_or(Duration::MAX),
             ..RequesterOptions::default()
         };
         let requester = Requester::new(&tcp_url(host, port), options);
@@ -251,6 +262,24 @@ impl LocalClient {
                 load.set("user", self.user.as_str());
             }
         }
+        self.answered(load)
+    }
+
+    /// Asks the master for something that the REST service alone may ask for, with its key.
+    ///
+    /// # Errors
+    /// The master cannot be reached or refuses.
+    pub fn ask_as_api(&mut self, ask: &str, mut load: Map) -> Result<Value, ClientError> {
+        let path = self.config.api_key();
+        let key = read_text(&path, MAX_KEY_FILE)
+            .map_err(|e| ClientError::NoKey(format!("{}: {e}", path.display())))?;
+        load.set("cmd", "_api");
+        load.set("ask", ask);
+        load.set("key", key.trim_end());
+        self.answered(load)
+    }
+
+    fn answered(&mut self, load: Map) -> Result<Value, ClientError> {
         let answer = self.request(load)?;
         if let Some(error) = answer.as_map().and_then(|map| map.get("error")) {
             let part = |k| error.as_map().and_then(|e| e.str(k)).unwrap_or_default();

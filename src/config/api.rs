@@ -37,6 +37,10 @@ pub struct ApiConfig {
     pub app: Option<PathBuf>,
     /// `app_path`, without slashes: where it is as well.
     pub app_path: String,
+    /// `user`: the account that runs it, as a daemon of its own (`halite-api`); without one it is a role of the master.
+    pub user: Option<String>,
+    /// `audit_log`: the audit log of that daemon, which cannot write to the master's.
+    pub audit_log: Option<PathBuf>,
     /// `static`: a directory with files for it.
     pub static_dir: Option<PathBuf>,
     /// `static_path`, without slashes: where these are.
@@ -83,6 +87,8 @@ const SETTINGS: &[(&str, SettingKind)] = &[
     ("app_path", SettingKind::Text),
     ("static", SettingKind::Text),
     ("static_path", SettingKind::Text),
+    ("user", SettingKind::Text),
+    ("audit_log", SettingKind::Text),
 ];
 
 /// Settings of stock that have no effect here.
@@ -176,6 +182,8 @@ impl MasterConfig {
             app_path: name("app_path", "app"),
             static_dir: text("static").map(PathBuf::from),
             static_path: name("static_path", "static"),
+            user: text("user").map(str::to_owned),
+            audit_log: text("audit_log").map(PathBuf::from),
         })
     }
 
@@ -232,6 +240,25 @@ impl MasterConfig {
         ] {
             if given.is_empty() || given.contains('/') {
                 return bad(name, "one name, such as /hook");
+            }
+        }
+        if let Some(user) = &api.user {
+            if user == "root" || *user == self.user {
+                return bad("user", "an account that is neither root nor the master's");
+            }
+            if self.publisher_acl.contains(user.as_str()) {
+                return bad("user", "an account without permissions in publisher_acl");
+            }
+            if self.order_masters {
+                return bad(
+                    "user",
+                    "nothing on a master of masters: there it is a role of the master",
+                );
+            }
+            if api.audit_log.is_none() && !self.audit_log.is_empty() {
+                warnings.push(format!(
+                    "{path}:audit_log is not set: with `user`, calls of the service are in no audit log"
+                ));
             }
         }
         if let Some(tls) = &api.tls {

@@ -3,9 +3,7 @@
 use super::installed::InstalledSalt;
 use super::kinds::{BusFraming, Entries, ExtPillars, LogFormat, Roots, SaltSeries, Switch};
 use super::paths::{self, below, log_below};
-use super::table::options;
-use super::tls::Ssl;
-use super::{ConfigError, Flavour, Role, finish};
+use super::{ConfigError, Flavour, Role, finish, table::options, tls::Ssl};
 use halite_wire::{Map, Transport};
 use std::path::{Path, PathBuf};
 
@@ -185,8 +183,7 @@ options! {
         encryption_algorithm: String = "OAEP-SHA1";
         /// Signature algorithm for messages: `PKCS1v15-SHA1` or `PKCS1v15-SHA224`.
         signing_algorithm: String = "PKCS1v15-SHA1";
-        /// How to sign in: `auto` with halite's handshake and AES-256-GCM where the master is halite's, else as Salt does, but
-        /// never again as Salt at a master that once had it; `noise` with halite's only; `salt` as Salt does.
+        /// How to sign in: `auto` with halite's handshake and AES-256-GCM where the master is halite's, else as Salt does, but never again as Salt at a master that once had it; `noise` with halite's only; `salt` as Salt does.
         handshake: String = "auto";
         /// Grains sent with the sign-in; the master may accept the key by them.
         autosign_grains: Vec<String> = "[]";
@@ -194,8 +191,12 @@ options! {
         permissive_pki_access: bool = "false";
         /// Modules, or functions as `module.function`, that must not be called.
         disable_modules: Vec<String> = "[]";
-        /// The only modules that may be called; empty: all.
+        /// The only modules for jobs, templates, conditions of states and `module.run`; empty: all.
         whitelist_modules: Vec<String> = "[]";
+        /// The only state modules; empty: all.
+        whitelist_state_modules: Vec<String> = "[]";
+        /// Merge maps that several files and modules of grains have under one name, instead of taking the last one.
+        grains_deep_merge: bool = "false";
     }
 
     Jobs {

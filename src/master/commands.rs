@@ -9,9 +9,9 @@ use crate::worker::aes;
 use crate::worker::context::{Context, Stats};
 use crate::worker::sealed::{Opened, Sealed};
 use crate::worker::{
-    RequestAnswer, auth, files, functions, mine, noise, peer, pillar, publish, syndic, tops,
+    RequestAnswer, api, auth, files, functions, mine, noise, peer, pillar, publish, syndic, tops,
 };
-use CallerKind::{Anyone, Minion, Peer, Syndic, User};
+use CallerKind::{Anyone, Minion, Peer, Service, Syndic, User};
 use Handler::{Aes, AesAnswer, AesBatched, Clear};
 use halite_store::files::{FileListKind, receive};
 use halite_sys::exit::ExitError;
@@ -82,6 +82,8 @@ pub(crate) enum CallerKind {
     Anyone,
     /// A user admitted by [`crate::access::Access`]; the handler checks.
     User,
+    /// The REST service of this master; the handler checks its key.
+    Service,
     /// A minion with an accepted key.
     Minion,
     /// Such a minion, as far as the options `peer` and `peer_run` permit; the handler checks.
@@ -127,7 +129,7 @@ impl Command {
     /// users send, such as jobs, has no limit of its own beside `max_request_size`.
     pub fn max_clear(name: &str) -> usize {
         match Command::find(name).map(|command| command.who) {
-            Some(User) => usize::MAX,
+            Some(User | Service) => usize::MAX,
             _ => MAX_SIGN_IN,
         }
     }
@@ -171,6 +173,8 @@ static COMMANDS: &[Command] = &[
     row("rm_token", Class::Other, User, Clear(|w, load, _| Ok(w.rm_token(&load)))),
     row("runner", Class::Other, User, Clear(|w, load, peer| functions::request(w, CallApi::Runner, load, peer))),
     row("wheel", Class::Other, User, Clear(|w, load, peer| functions::request(w, CallApi::Wheel, load, peer))),
+
+    row("_api", Class::Other, Service, Clear(|w, load, _| api::request(w, load))),
 
     counted("_resume", Class::Auth, Minion, |s| &mut s.sign_ins, Aes(|w, id, _| noise::resume(w, id))),
     row("_aes_keys", Class::Auth, Minion, Aes(|w, _, _| aes::aes_keys(w))),
@@ -234,14 +238,14 @@ mod tests {
     fn callers_fit_the_frame() {
         for command in COMMANDS {
             let clear = match command.who {
-                Anyone | User => true,
+                Anyone | User | Service => true,
                 Minion | Peer | Syndic => false,
             };
             assert_eq!(in_the_clear(command), clear, "{}", command.name);
         }
     }
 
-    /// What stock Salt exposes and nothing else, except `_aes_keys`, `_resume` and `rm_token`, which are halite's own.
+    /// What stock Salt exposes and nothing else, except `_aes_keys`, `_api`, `_resume` and `rm_token`, which are halite's own.
     #[test]
     fn the_set_is_closed() {
         let names = |clear| -> Vec<&str> {
@@ -254,7 +258,7 @@ mod tests {
             names
         };
         #[rustfmt::skip]
-        assert_eq!(names(true), ["_auth", "get_token", "mk_token", "ping", "publish", "rm_token", "runner", "wheel"]);
+        assert_eq!(names(true), ["_api", "_auth", "get_token", "mk_token", "ping", "publish", "rm_token", "runner", "wheel"]);
         #[rustfmt::skip]
         assert_eq!(names(false), [
             "_aes_keys", "_dir_list", "_file_envs", "_file_find", "_file_hash", "_file_hash_and_stat", "_file_list",

@@ -8,6 +8,9 @@ use halite_wire::{Map, Value};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+/// The tags of all events of the REST service's hooks begin with this (`salt/netapi/rest_cherrypy/app.py Webhook`).
+pub const HOOKS: &str = "salt/netapi/hook";
+
 /// Replacement for a value that is too large for the bus (`salt/utils/dicttrim.py`).
 pub const TRIMMED: &str = "VALUE_TRIMMED";
 /// Largest event that the bus accepts, in bytes of packed data.

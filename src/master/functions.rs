@@ -7,6 +7,7 @@ use halite_config::MasterConfig;
 use halite_wire::ids::Jid;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
+use std::io;
 
 /// Role of the process that executes one runner.
 pub const RUNNER_ROLE: &str = "runner";
@@ -19,6 +20,8 @@ pub struct FunctionHooks {
     pub wheel: fn(&MasterConfig, &Call) -> Map,
     /// The declared arguments of a function, as for [`Args::from_low`]; none if there is no such function.
     pub declared: fn(CallApi, &str) -> &'static [&'static str],
+    /// What the gateway for ARENA knows, for a path below `/api` of the REST service; `None` if there is nothing.
+    pub arena: fn(&MasterConfig, &[&str]) -> io::Result<Option<Value>>,
 }
 
 /// A call of a runner or wheel function by an authenticated caller.

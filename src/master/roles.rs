@@ -229,9 +229,9 @@ pub const TOPOLOGY: &[RoleInfo] = &[
         name: "api",
         title: "SaltAPI",
         binds: "tcp api:port",
-        connects: "ret_port, master_event_pub.ipc, master_event_pull.ipc",
-        owns: "sessions of the REST service; where `api` has a port",
-        is_enabled: |config| config.api().is_some(),
+        connects: "ret_port, master_event_pub.ipc",
+        owns: "sessions of the REST service; where `api` has a port and no account of its own",
+        is_enabled: |config| config.api().is_some_and(|api| api.user.is_none()),
         may: Privileges {
             binds: MasterConfig::api_ports,
             connects: true,

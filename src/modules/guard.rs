@@ -36,9 +36,7 @@ impl FunctionFilter {
     }
 
     fn holds(&self, fun: &str) -> bool {
-        let module = fun.split('.').next().unwrap_or_default();
-        let listed = self.only.is_empty() || self.only.iter().any(|m| m == module);
-        listed && !is_disabled(fun, &self.disabled)
+        execution::names_module(&self.only, fun) && !is_disabled(fun, &self.disabled)
     }
 }
 

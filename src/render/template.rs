@@ -2,13 +2,15 @@
 //! (`salt/utils/templates.py render_jinja_tmpl`, `salt/utils/jinja.py SaltCacheLoader`).
 
 use super::RenderError;
-use super::files::FileTree;
+use super::files::{FileTree, text_of};
 use halite_config::JinjaOptions;
 use halite_jinja::{
     Environment, EnvironmentOptions, ErrorKind, HostFilters, LoadedTemplate, Obj, TemplateLoader,
 };
+use halite_sys::safe_open::open_finite;
 use halite_wire::Map;
 use std::cell::RefCell;
+use std::path::Path;
 use std::rc::Rc;
 
 /// Where the running template finds others.
@@ -202,7 +204,7 @@ pub fn sls_context(path: &str, sls: &str) -> Vec<(String, Obj)> {
 }
 
 /// Loads other templates. Names that start with `./` or `../` are relative to the template loaded last, and
-/// cannot leave the root.
+/// cannot leave the root; absolute ones are files of this host (`salt/utils/jinja.py SaltCacheLoader.get_source`).
 struct SaltLoader {
     location: Rc<RefCell<TemplateLocation>>,
 }
@@ -240,6 +242,16 @@ impl TemplateLoader for SaltLoader {
             ("tpldot".to_owned(), Obj::str_from(dir.replace('/', "."))),
         ];
         location.tpldir = shown.to_owned();
+        if full.starts_with('/') && location.files.is_some() && Path::new(&full).exists() {
+            let file = open_finite(Path::new(&full)).map_err(|e| e.to_string());
+            let source = file.and_then(text_of);
+            let source = source.map_err(|e| format!("{full}: {e}"))?;
+            return Ok(Some(LoadedTemplate {
+                source,
+                name: full,
+                globals,
+            }));
+        }
         let found = location.files.as_ref().and_then(|files| files.find(&full));
         Ok(found.map(|file| LoadedTemplate {
             source: file.text.to_string(),

@@ -1,7 +1,7 @@
 //! Slots: arguments that are computed when the state runs (`__slot__:salt:module.function(...)`, `salt/state.py
 //! State.format_slots`).
 
-use halite_modules::execution::{CallError, Context, invoke, python};
+use halite_modules::execution::{CallError, Context, invoke_listed, python};
 use halite_wire::yaml::yamlify_arg;
 use halite_wire::{Map, Value};
 use std::borrow::Cow;
@@ -71,12 +71,13 @@ fn slot(ctx: &Context, text: &str) -> Result<Value, CallError> {
             None => positional.push(yamlify_arg(&arg)),
         }
     }
-    let mut ret = invoke(ctx, fun, positional, kwargs).map_err(|fault| match fault {
-        CallError::Raised(class, name) if class == "KeyError" && name == format!("'{fun}'") => {
-            CallError::Missing(format!("the function '{fun}' is not available"))
-        }
-        other => other,
-    })?;
+    let (mut ret, _) =
+        invoke_listed(ctx, fun, positional, kwargs).map_err(|fault| match fault {
+            CallError::Raised(class, name) if class == "KeyError" && name == format!("'{fun}'") => {
+                CallError::Missing(format!("the function '{fun}' is not available"))
+            }
+            other => other,
+        })?;
     let (path, append) = match rest.split_once('~') {
         Some((path, append)) => (path.trim(), Some(append.trim())),
         None => (rest.trim(), None),

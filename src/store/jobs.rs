@@ -55,8 +55,14 @@ pub struct JobUpdate {
     pub end: u64,
 }
 
+/// Where jobs are read by those who wait for them.
+pub trait JobReader: Send + Sync {
+    /// The whole job; `None` if unknown.
+    fn get(&self, jid: &Jid) -> io::Result<Option<StoredJob>>;
+}
+
 /// Where jobs and returns are stored.
-pub trait JobStore: Send + Sync {
+pub trait JobStore: JobReader {
     /// Starts a job. A later call for the same jid replaces load and minions.
     fn save_load(
         &self,
@@ -85,9 +91,6 @@ pub trait JobStore: Send + Sync {
 
     /// Stores several returns, with one write per job; one result for each, as for [`JobStore::save_return`].
     fn save_returns(&self, returns: &[Returned<'_>]) -> Vec<io::Result<()>>;
-
-    /// The whole job; `None` if unknown.
-    fn get(&self, jid: &Jid) -> io::Result<Option<StoredJob>>;
 
     /// Jids with their loads, oldest first.
     fn list(&self) -> io::Result<Vec<(Jid, StoredJob)>>;

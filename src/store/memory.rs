@@ -5,7 +5,7 @@
 
 use crate::Stores;
 use crate::gateways::{GatewayStore, GatewayStores};
-use crate::jobs::{JobStore, JobUpdate, Returned, StoredJob, StoredReturn};
+use crate::jobs::{JobReader, JobStore, JobUpdate, Returned, StoredJob, StoredReturn};
 use crate::keys::{IdList, KeyLock, KeyState, KeyStore, Version, universal_newlines};
 use crate::mine::{MineStore, merge};
 use crate::minions::{DataPart, DataVersion, MinionCache, MinionData, check_size};
@@ -227,6 +227,12 @@ fn assemble(records: &[(SystemTime, Record)]) -> StoredJob {
     job
 }
 
+impl JobReader for MemoryJobs {
+    fn get(&self, jid: &Jid) -> io::Result<Option<StoredJob>> {
+        Ok(lock(&self.jobs).get(jid).map(|records| assemble(records)))
+    }
+}
+
 impl JobStore for MemoryJobs {
     fn save_load(
         &self,
@@ -258,10 +264,6 @@ impl JobStore for MemoryJobs {
             Ok(())
         };
         returns.iter().map(save).collect()
-    }
-
-    fn get(&self, jid: &Jid) -> io::Result<Option<StoredJob>> {
-        Ok(lock(&self.jobs).get(jid).map(|records| assemble(records)))
     }
 
     fn list(&self) -> io::Result<Vec<(Jid, StoredJob)>> {

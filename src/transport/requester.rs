@@ -34,6 +34,8 @@ pub struct RequesterOptions {
     pub keepalive: KeepAlive,
     /// Whether IPv6 addresses are as good as IPv4 addresses.
     pub ipv6: bool,
+    /// How long to try to connect, if that is less than the time for a request.
+    pub connects_for: Duration,
 }
 
 impl Default for RequesterOptions {
@@ -49,6 +51,7 @@ impl Default for RequesterOptions {
                 interval: -1,
             },
             ipv6: false,
+            connects_for: Duration::MAX,
         }
     }
 }
@@ -151,6 +154,7 @@ impl Requester {
         interrupts: &mut Interrupts<'_, T>,
     ) -> io::Result<Exchange<T>> {
         let end = Instant::now() + timeout;
+        let connect_by = Instant::now() + timeout.min(self.options.connects_for);
         loop {
             let why = match self.attempt(body, timeout, end, interrupts)? {
                 Attempt::Done(exchange) => return Ok(exchange),
@@ -158,11 +162,11 @@ impl Requester {
             };
             self.tell(&why);
             let wait = FIRST_WAIT.saturating_mul(1 << self.attempts.saturating_sub(1).min(10));
-            let until = end.min(Instant::now() + wait.min(LONGEST_WAIT));
+            let until = connect_by.min(Instant::now() + wait.min(LONGEST_WAIT));
             if let Some(ended) = pause(until, interrupts)? {
                 return Ok(Exchange::Interrupted(ended));
             }
-            if Instant::now() >= end {
+            if Instant::now() >= connect_by {
                 return Ok(Exchange::Silence);
             }
         }

@@ -92,13 +92,18 @@ impl Place {
     }
 
     pub fn log_in(&self, user: &str, password: &str) -> String {
-        let body = json!({"username": user, "password": password, "eauth": "file"}).to_string();
-        let headers = "Content-Type: application/json\r\n";
-        let (status, body) = request(self.port, "POST", "/login", headers, &body);
-        assert_eq!(status, 200, "{body}");
-        let answer: Value = serde_json::from_str(&body).unwrap();
-        answer["return"][0]["token"].as_str().unwrap().to_owned()
+        log_in(self.port, user, password)
     }
+}
+
+/// The token of a new session.
+pub fn log_in(port: u16, user: &str, password: &str) -> String {
+    let body = json!({"username": user, "password": password, "eauth": "file"}).to_string();
+    let headers = "Content-Type: application/json\r\n";
+    let (status, body) = request(port, "POST", "/login", headers, &body);
+    assert_eq!(status, 200, "{body}");
+    let answer: Value = serde_json::from_str(&body).unwrap();
+    answer["return"][0]["token"].as_str().unwrap().to_owned()
 }
 
 /// What is answered otherwise, by the beginning of ids: why.

@@ -14,11 +14,11 @@ use tungstenite::client::IntoClientRequest;
 const JSON: &str = "Content-Type: application/json\r\n";
 
 /// A stream of server-sent events; each is its fields by name.
-struct Stream(BufReader<TcpStream>);
+pub struct Stream(BufReader<TcpStream>);
 
 impl Stream {
     /// Its status too.
-    fn open(port: u16, path: &str, headers: &str) -> (u16, Stream) {
+    pub fn open(port: u16, path: &str, headers: &str) -> (u16, Stream) {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_secs(60)))
@@ -38,7 +38,7 @@ impl Stream {
     }
 
     /// The next event that has data.
-    fn event(&mut self) -> Option<BTreeMap<String, String>> {
+    pub fn event(&mut self) -> Option<BTreeMap<String, String>> {
         let mut fields = BTreeMap::new();
         loop {
             match self.line()?.split_once(": ") {

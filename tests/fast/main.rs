@@ -3,6 +3,7 @@
 mod access;
 mod account;
 mod api;
+mod api_account;
 mod api_service;
 mod bad_input;
 mod balancers;

@@ -289,6 +289,25 @@ fn a_federation_broker_lives() {
         .lives();
 }
 
+/// Without a master: it may be started before it.
+#[test]
+fn an_api_lives() {
+    if !nix::unistd::geteuid().is_root() {
+        return eprintln!("skipped: only root changes to another account");
+    }
+    let ports = Ports::hold(1);
+    let config = format!(
+        "root_dir: ROOT\nlog_file: ''\naudit_log: ''\n\
+         api: {{user: nobody, host: 127.0.0.1, port: {}, disable_ssl: true}}\n",
+        ports.numbers()[0]
+    );
+    ports.release();
+    let unit = Unit::start("halite-api", "master", &config, true);
+    // The account writes its reports there.
+    std::fs::set_permissions(unit.dir.path(), PermissionsExt::from_mode(0o777)).unwrap();
+    unit.confined().lives();
+}
+
 #[test]
 fn a_runtime_lives() {
     let config = "servers: ['127.0.0.1:1']\nroot_dir: ROOT\nlog_file: ''\npidfile: ''\n";

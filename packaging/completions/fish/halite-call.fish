@@ -37,7 +37,9 @@ complete -c halite-call -l file-root -d 'Directory of the files and states, with
 complete -c halite-call -l pillar-root -d 'Directory of the pillar, with --local; overrides the option `pillar_roots`' -r -f -a "(__fish_complete_directories)"
 complete -c halite-call -l master -d 'Master to use; overrides the option `master`' -r -f
 complete -c halite-call -l id -d 'Minion id; overrides the option `id`' -r -f
-complete -c halite-call -l auth-timeout -d 'Seconds to wait for the answer to a sign-in; overrides the option `auth_timeout`' -r -f
+complete -c halite-call -s t -l auth-timeout -l timeout -d 'Seconds to wait for the answer to a sign-in; overrides the option `auth_timeout`' -r -f
+complete -c halite-call -s m -l module-dirs -l module_dirs -d 'Further directory with modules in Python; in addition to the option `module_dirs`' -r -f -a "(__fish_complete_directories)"
+complete -c halite-call -l states-dir -l states_dir -d 'Further directory with state modules in Python; in addition to the option `states_dirs`' -r -f -a "(__fish_complete_directories)"
 complete -c halite-call -l cachedir -d 'Accepted for compatibility; a single process does not need it' -r -f -a "(__fish_complete_directories)"
 complete -c halite-call -l module-executors -d 'Executors that run the function, as YAML; overrides the option `module_executors`' -r -f
 complete -c halite-call -l executor-opts -d 'Options of the executors, as YAML; overrides the option `executor_opts`' -r -f
@@ -59,4 +61,5 @@ complete -c halite-call -l output-diff -l output_diff -d 'Show only states that 
 complete -c halite-call -l no-return-event -d 'Do not send the result to the master'
 complete -c halite-call -l retcode-passthrough -d 'Exit with the retcode of the function'
 complete -c halite-call -l metadata -l print-metadata -d 'Show the whole return, not just the value'
+complete -c halite-call -l refresh-grains-cache -l refresh_grains_cache -d 'Accepted for compatibility; grains are never cached'
 complete -c halite-call -s h -l help -d 'Print help'

@@ -80,23 +80,23 @@ pub fn find(name: &str) -> Option<&'static Function> {
     functions().find(|f| f.name == name)
 }
 
-/// Runs a function by name.
+/// Runs a function by name; its value, and whether it has succeeded.
 ///
 /// # Errors
 /// There is no such function, the arguments are wrong, or it fails.
-pub fn run(config: &MasterConfig, name: &str, args: &Args) -> Result<Value, RunError> {
+pub fn run(config: &MasterConfig, name: &str, args: &Args) -> Result<(Value, bool), RunError> {
     let ours = find(name);
     // A worker runs it, which is ended when a request takes too long.
     let limit = config.request_timeout.saturating_sub(RESERVE).max(1);
     let python = Python::new(config).within(Duration::from_secs(limit));
     if python.find("wheel", name, ours.is_some())?.is_some() {
         let master = Master::new(config, &StopFlag::default());
-        let done = python.call("wheel", name, args, Map::new(), &mut Wheel(master))?;
-        return Ok(done.0);
+        let (value, retcode) = python.call("wheel", name, args, Map::new(), &mut Wheel(master))?;
+        return Ok((value, retcode == 0));
     }
     let function = ours.ok_or_else(|| call::not_available(name))?;
     args.check(function.name, function.args)?;
-    (function.run)(&WheelContext { config }, args)
+    Ok(((function.run)(&WheelContext { config }, args)?, true))
 }
 
 /// Executes a call with its events `salt/wheel/<jid>/new` and `ret` and its record in the job cache; returns
@@ -121,10 +121,9 @@ pub fn answer(config: &MasterConfig, call: &Call) -> Map {
     }
     fire("new", &mut data);
     let result = run(config, &call.fun, &call.args);
-    let success = result.is_ok();
-    let value = result.unwrap_or_else(|e| {
+    let (value, success) = result.unwrap_or_else(|e| {
         log::info!("the wheel function {:?} failed: {e}", call.fun);
-        e.event_text("wheel", &call.fun).into()
+        (e.event_text("wheel", &call.fun).into(), false)
     });
     data.set("return", value.clone());
     data.set("success", success);

@@ -18,7 +18,7 @@ fn call(config: &MasterConfig, name: &str, args: Vec<Value>) -> Result<Value, Ru
         positional: args,
         keyword: Map::new(),
     };
-    run(config, name, &args)
+    Ok(run(config, name, &args)?.0)
 }
 
 #[test]
@@ -149,6 +149,9 @@ fn keys_change_their_state() {
     let args = |positional: Vec<Value>| Args {
         positional,
         keyword: Map::new(),
+    };
+    let run = |config: &MasterConfig, name: &str, args: &Args| {
+        super::run(config, name, args).map(|(value, _)| value)
     };
     let none = run(&config, "key.reject", &args(vec!["web*".into()])).unwrap();
     assert_eq!(

@@ -13,6 +13,13 @@ pub fn client_key(cachedir: &Path, user: &str) -> PathBuf {
     cachedir.join(format!(".{user}_key"))
 }
 
+/// Where the digest of such a key is, for a master that cannot read the file.
+pub fn key_digest(key: &Path) -> PathBuf {
+    let mut name = key.as_os_str().to_owned();
+    name.push(".sha256");
+    name.into()
+}
+
 /// The registry of the ARENA gateway, an SQLite database.
 pub fn arena_registry(cachedir: &Path) -> PathBuf {
     cachedir.join("gateways/arena/registry.sqlite3")
@@ -129,6 +136,11 @@ impl MasterConfig {
     /// The key file of an account.
     pub fn client_key(&self, user: &str) -> PathBuf {
         client_key(&self.cachedir, user)
+    }
+
+    /// The key file of the REST service.
+    pub fn api_key(&self) -> PathBuf {
+        self.cachedir.join("api_key")
     }
 }
 

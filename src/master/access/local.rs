@@ -6,15 +6,16 @@ use super::roles::{self, expr_match};
 use super::rules::AuthList;
 use super::{Method, Rights};
 use halite_config::MasterConfig;
-use halite_crypto::{KeyString, constant_time_eq};
+use halite_config::paths::master::key_digest;
+use halite_crypto::{HashType, KeyString, constant_time_eq};
 use halite_sys::daemon::write_atomic;
 use halite_sys::process::user_name;
 use halite_sys::safe_open::{no_follow, open_plain, read_text};
-use nix::unistd::{Gid, Uid, User, fchown};
+use nix::unistd::{Uid, User, fchown};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Largest key file; a key has 76 characters.
 const LONGEST: u64 = 4096;
@@ -27,7 +28,10 @@ pub(crate) fn create_key_files(config: &MasterConfig, starter: &str) -> io::Resu
     for user in users {
         create(&config.client_key(user), 0o600)?;
     }
-    Ok(())
+    match config.api() {
+        Some(api) if api.user.is_none() => create(&config.api_key(), 0o600),
+        _ => Ok(()),
+    }
 }
 
 /// Reads the key in a file. Users may write anything into their own, so the size is limited.
@@ -43,31 +47,41 @@ fn create(path: &Path, mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates the key files of the users of `publisher_acl`. Call as root, before dropping privileges: each file
-/// belongs to its user, and to the group of the master's account, which reads it. Without root only the
-/// master's own account could use them, so none are created.
-pub(crate) fn create_publisher_keys(config: &MasterConfig) -> io::Result<()> {
-    if config.publisher_acl.is_empty() {
-        return Ok(());
-    }
-    let own = [config.user.clone(), user_name()];
+/// Whether accounts other than the master's have key files.
+pub(crate) fn has_other_accounts(config: &MasterConfig) -> bool {
+    !config.publisher_acl.is_empty() || config.api().is_some_and(|api| api.user.is_some())
+}
+
+/// Creates the key files of the users of `publisher_acl`, and of the REST service if it has an account of its own. Call as
+/// root, before dropping privileges: only its user can read a file, so that the master, which has another account, gets
+/// the digest of the key. Without root only the master's own account could use them, so none are created.
+pub(crate) fn create_keys_of_others(config: &MasterConfig) -> io::Result<()> {
+    let service = config.api().and_then(|api| api.user);
+    let own = [
+        Some(config.user.clone()),
+        Some(user_name()),
+        service.clone(),
+    ];
     let others = publishers(config).into_iter();
-    let others = others.filter(|user| !own.contains(user) && valid_name(user));
+    let others = others.filter(|user| !own.contains(&Some(user.clone())) && valid_name(user));
+    let mut keys: Vec<(String, PathBuf)> = others
+        .map(|user| (user.clone(), config.client_key(&user)))
+        .collect();
+    keys.extend(service.map(|user| (user, config.api_key())));
     if !Uid::effective().is_root() {
-        let missing: Vec<String> = others
-            .filter(|u| read(&config.client_key(u)).is_err())
-            .collect();
-        if !missing.is_empty() {
+        let is_there = |path: &Path| key_digest(path).exists() || read(path).is_ok();
+        keys.retain(|(_, path)| !is_there(path));
+        if !keys.is_empty() {
+            let missing: Vec<String> = keys.into_iter().map(|(user, _)| user).collect();
             log::warn!(
-                "publisher_acl: only root can create the key files of {}; run halite-master --prepare as root",
+                "publisher_acl, api: only root can create the key files of {}; run halite-master --prepare as root",
                 missing.join(", ")
             );
         }
         return Ok(());
     }
     let master = User::from_name(&config.user)?;
-    for user in others {
-        let path = config.client_key(&user);
+    for (user, path) in keys {
         let account = User::from_name(&user)?;
         if account.is_none() && config.client_acl_verify {
             log::warn!("publisher_acl: there is no account {user:?}");
@@ -77,21 +91,50 @@ pub(crate) fn create_publisher_keys(config: &MasterConfig) -> io::Result<()> {
         let (Some(account), Some(master)) = (account, &master) else {
             continue;
         };
-        let (gid, mode) = if master.uid.is_root() {
-            (Gid::from_raw(0), 0o600)
-        } else {
-            (master.gid, 0o640)
-        };
-        // The directory belongs to the master's account and must not be trusted as root, so work on the open
-        // file, not on its name.
-        let file = open_plain(no_follow().read(true), &path)?;
-        fchown(&file, Some(account.uid), Some(gid))?;
-        file.set_permissions(PermissionsExt::from_mode(mode))?;
+        let digest = key_digest(&path);
+        write_atomic(&digest, digest_of(read(&path)?.as_str()).as_bytes(), 0o600)?;
+        hand_to(&digest, master)?;
+        hand_to(&path, &account)?;
     }
     // Users open their file by name; the directory is not listable.
     let dir = File::open(&config.cachedir)?;
     let mode = dir.metadata()?.permissions().mode();
     dir.set_permissions(PermissionsExt::from_mode(mode | 0o001))
+}
+
+/// Makes a file that of an account alone. The directory belongs to the master's account and must not be trusted as root, so
+/// this works on the open file, not on its name.
+fn hand_to(path: &Path, account: &User) -> io::Result<()> {
+    let file = open_plain(no_follow().read(true), path)?;
+    fchown(&file, Some(account.uid), Some(account.gid))?;
+    file.set_permissions(PermissionsExt::from_mode(0o600))
+}
+
+/// A key is random, so a plain digest of it tells nothing.
+fn digest_of(key: &str) -> String {
+    HashType::Sha256.hex(key.as_bytes())
+}
+
+/// Whether a client has the key of this file of the master's account.
+fn is_own(path: &Path, key: &str) -> bool {
+    read(path).is_ok_and(|own| constant_time_eq(own.as_bytes(), key.as_bytes()))
+}
+
+/// The same for a file of another account, which the master itself cannot read. Files of Salt's have no digest.
+fn is_of_other(path: &Path, key: &str) -> bool {
+    match read_text(&key_digest(path), LONGEST) {
+        Ok(digest) => constant_time_eq(digest.trim_end().as_bytes(), digest_of(key).as_bytes()),
+        Err(_) => is_own(path, key),
+    }
+}
+
+/// Whether a client is the REST service of this master. It has a key of its own, which permits nothing else.
+pub(crate) fn is_api(config: &MasterConfig, key: &str) -> bool {
+    match config.api() {
+        None => false,
+        Some(api) if api.user.is_none() => is_own(&config.api_key(), key),
+        Some(_) => is_of_other(&config.api_key(), key),
+    }
 }
 
 /// Names in `publisher_acl`, and with `client_acl_verify` every account that matches a pattern there.
@@ -141,12 +184,9 @@ pub(super) fn authenticate(
 ) -> Result<(String, Method, Rights), &'static str> {
     let own = user_name();
     let owners = [config.user.as_str(), own.as_str()];
-    let matches = |account: &str| {
-        read(&config.client_key(account))
-            .is_ok_and(|own| constant_time_eq(own.as_bytes(), key.as_bytes()))
-    };
     let user = user.unwrap_or(&config.user);
-    if owners.into_iter().any(matches) {
+    let is_owner = |account: &str| is_own(&config.client_key(account), key);
+    if owners.into_iter().any(is_owner) {
         let person = user.strip_prefix("sudo_");
         let rights = match person.filter(|_| config.sudo_acl && !config.publisher_acl.is_empty()) {
             None => Rights::All,
@@ -154,11 +194,17 @@ pub(super) fn authenticate(
         };
         return Ok((user.to_owned(), Method::Key, rights));
     }
+    let is_service = config
+        .api()
+        .is_some_and(|api| api.user.as_deref() == Some(user));
+    if is_service {
+        return Err("the account of the REST service has no permissions");
+    }
     if owners.contains(&user) || user == "root" || user.starts_with("sudo_") || !valid_name(user) {
         return Err("the key is not that of the master's account");
     }
     let rights = listed(config, user)?;
-    if !matches(user) {
+    if !is_of_other(&config.client_key(user), key) {
         return Err("the key is not that of the user");
     }
     Ok((user.to_owned(), Method::Key, Rights::Listed(rights)))

@@ -54,11 +54,11 @@ pub(super) fn take_over_key(
 }
 
 /// Creates the key files of other accounts.
-fn make_publisher_keys(config: &MasterConfig) -> Result<(), ExitError> {
-    if config.publisher_acl.is_empty() {
+fn make_keys_of_others(config: &MasterConfig) -> Result<(), ExitError> {
+    if !access::local::has_other_accounts(config) {
         return Ok(());
     }
-    in_child(|| Ok(access::local::create_publisher_keys(config)?))
+    in_child(|| Ok(access::local::create_keys_of_others(config)?))
 }
 
 /// Creates the directories that only root may be able to create.
@@ -154,7 +154,7 @@ fn change_owners(config: &MasterConfig) -> Result<(), ExitError> {
         }
         chown_logs(config)?;
     }
-    make_publisher_keys(config)
+    make_keys_of_others(config)
 }
 
 /// Changes the owner of the master's log files to the account of the option `user`, and of their directory

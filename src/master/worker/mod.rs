@@ -10,6 +10,7 @@
 
 mod admit;
 pub(super) mod aes;
+pub(super) mod api;
 pub(super) mod auth;
 mod batch;
 pub(super) mod caller;

@@ -8,6 +8,7 @@ use crate::access::{Caller, names, scope};
 use halite_config::SaltSeries;
 use halite_crypto::CipherKind;
 use halite_store::audit::Decision;
+use halite_store::jobs::StoredJob;
 use halite_store::keys::KeyState;
 use halite_store::minions::MinionInventory;
 use halite_store::presence::{self, ConnectedHere};
@@ -298,10 +299,16 @@ fn unusable_jid(worker: &Context, load: &Map) -> Result<Option<&'static str>, Ex
     let now = unix_now_i64();
     Ok(if !is_near(&jid, now) {
         Some("the jid is too far from the present time")
-    } else if worker.stores.jobs.get(&jid)?.is_some() {
-        Some("there is a job with this jid")
     } else {
-        None
+        // The batches of stock 3008's `salt -b` are parts of one job.
+        let job = worker.stores.jobs.get(&jid)?;
+        let is_other = |job: &StoredJob| {
+            ["user", "fun", "arg"]
+                .iter()
+                .any(|key| job.load.get(key) != load.get(key))
+        };
+        job.is_some_and(|job| is_other(&job))
+            .then_some("there is a job with this jid")
     })
 }
 

@@ -362,6 +362,40 @@ pub fn find_for(ctx: &Context, fun: &str) -> Option<&'static Function> {
         .or_else(|| python_modules::find(ctx, fun, true))
 }
 
+/// Whether a list of modules has that of a function; an empty one has all.
+pub fn names_module(list: &[String], fun: &str) -> bool {
+    let module = fun.split('.').next().unwrap_or_default();
+    list.is_empty() || list.iter().any(|one| one == module)
+}
+
+/// Whether users may name this function in templates, conditions and states: `whitelist_modules`. What states call for
+/// themselves is not restricted, as in Salt.
+pub fn is_listed(ctx: &Context, fun: &str) -> bool {
+    let list = ctx.opts.get("whitelist_modules");
+    list.is_none_or(|list| names_module(&list.str_list(), fun))
+}
+
+/// Finds a function that users may name.
+pub fn find_listed(ctx: &Context, fun: &str) -> Option<&'static Function> {
+    find_for(ctx, fun).filter(|_| is_listed(ctx, fun))
+}
+
+/// As [`invoke_with_retcode`], for a function that a user has named.
+///
+/// # Errors
+/// What the function raises, or a `KeyError` if it does not exist or is not listed.
+pub fn invoke_listed(
+    ctx: &Context,
+    fun: &str,
+    args: Vec<Value>,
+    kwargs: Map,
+) -> declare::Result<(Value, Value)> {
+    if !is_listed(ctx, fun) {
+        return Err(CallError::raised("KeyError", format!("'{fun}'")));
+    }
+    invoke_with_retcode(ctx, fun, args, kwargs)
+}
+
 /// Finds a built-in function by full name for a host with these grains.
 fn find(grains: &Map, fun: &str) -> Option<&'static Function> {
     let (module, name) = fun.split_once('.')?;

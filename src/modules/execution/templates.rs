@@ -13,10 +13,13 @@ struct Functions(Rc<Context>);
 
 impl FunctionCaller for Functions {
     fn has(&self, function: &str) -> bool {
-        super::find_for(&self.0, function).is_some()
+        super::find_listed(&self.0, function).is_some()
     }
 
     fn has_module(&self, module: &str) -> bool {
+        if !super::is_listed(&self.0, module) {
+            return false;
+        }
         // An installed Salt may have any module; only a call shows.
         if super::python_modules::may_have(&self.0, module)
             || halite_python::files::installed_salt(&self.0.opts).is_some()
@@ -29,7 +32,7 @@ impl FunctionCaller for Functions {
     }
 
     fn call(&self, function: &str, args: Vec<Value>, kwargs: Map) -> declare::Result {
-        super::invoke(&self.0, function, args, kwargs)
+        super::invoke_listed(&self.0, function, args, kwargs).map(|(ret, _)| ret)
     }
 
     fn has_renderer(&self, renderer: &str, is_ours: bool) -> bool {

@@ -331,14 +331,22 @@ fn cross_test(call: &mut Call<'_>) -> Result {
             )));
         }
     };
-    call.salt(&func, args, Map::new())
+    named(call, &func, args, Map::new())
+}
+
+/// Calls a function that the user has named.
+fn named(call: &mut Call<'_>, fun: &str, args: Vec<Value>, kwargs: Map) -> Result {
+    if !super::is_listed(call.ctx, fun) {
+        return Err(CallError::raised("KeyError", format!("'{fun}'")));
+    }
+    call.salt(fun, args, kwargs)
 }
 
 fn try_(call: &mut Call<'_>) -> Result {
     let module = call.text("module").unwrap_or_default();
     let kwargs = std::mem::take(&mut call.bound.kwargs);
     let keep = call.flag("return_try_exception");
-    Ok(match call.salt(&module, Vec::new(), kwargs) {
+    Ok(match named(call, &module, Vec::new(), kwargs) {
         Ok(ret) => ret,
         Err(fault) if keep => fault.message().into(),
         Err(_) => Value::Nil,

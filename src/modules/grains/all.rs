@@ -1,6 +1,6 @@
 //! All grains of a minion.
 
-use super::{collect, external, python, server_id};
+use super::{add, collect, external, python, server_id, with_text_keys};
 use halite_config::MinionConfig;
 use halite_sys::signals::StopFlag;
 use halite_wire::Map;
@@ -23,14 +23,10 @@ pub fn all_grains_until(config: &MinionConfig, stop: &StopFlag) -> Map {
     let mut collected = collect(&Map::new());
     let opts = config.as_map();
     let mut further = external::collect(&opts);
-    for (key, value) in python::collect(opts, &collected, stop).0 {
-        further.set(halite_wire::pytext::str(&key), value);
-    }
-    for (key, value) in further.0.into_iter().chain(own.0.clone()) {
-        match collected.0.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, slot)) => *slot = value,
-            None => collected.0.push((key, value)),
-        }
+    let of_python = python::collect(opts.clone(), &collected, stop);
+    add(&mut further, &with_text_keys(of_python), &opts);
+    for more in [&further, &own] {
+        add(&mut collected, more, &opts);
     }
     for (key, value) in halite_wire::map! {
         "id" => config.id.as_str(),

@@ -23,9 +23,7 @@ pub fn collect(opts: &Map) -> Map {
                 continue;
             }
             match run(&path) {
-                Ok(found) => found.iter().for_each(|(key, value)| {
-                    grains.set(halite_wire::pytext::str(key), value.clone());
-                }),
+                Ok(found) => super::add(&mut grains, &super::with_text_keys(found), opts),
                 Err(why) => log::error!("{}: ignoring its grains: {why}", path.display()),
             }
         }

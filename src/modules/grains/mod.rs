@@ -36,6 +36,7 @@ mod python;
 mod virt;
 
 use halite_crypto::HashType;
+use halite_render::merge::{MergeStrategy, Merger};
 use halite_wire::{Map, Value};
 use std::collections::HashMap;
 
@@ -44,6 +45,22 @@ pub use process::default_shell;
 
 /// The Salt release whose behaviour the minion follows; reported as `saltversion`.
 pub const COMPAT_VERSION: &str = "3008.3";
+
+/// Adds grains to others, in whose place they come: maps within maps, with `grains_deep_merge`.
+fn add(all: &mut Map, more: &Map, opts: &Map) {
+    let strategy = match opts.get("grains_deep_merge") {
+        Some(Value::Bool(true)) => MergeStrategy::Recurse,
+        _ => MergeStrategy::Overwrite,
+    };
+    let lists = false;
+    *all = Merger { strategy, lists }.merge(std::mem::take(all), more);
+}
+
+/// Names of grains are text.
+fn with_text_keys(grains: Map) -> Map {
+    let text = |(key, value)| (halite_wire::pytext::str(&key).as_ref().into(), value);
+    Map(grains.0.into_iter().map(text).collect())
+}
 
 /// Collects the core grains, overridden by the configured ones (`grains` of the configuration and the grains file).
 pub fn collect(config_grains: &Map) -> Map {

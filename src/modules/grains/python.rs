@@ -72,8 +72,12 @@ impl Collection<'_> {
         functions.sort_by(|a, b| a.0.cmp(&b.0));
         for (name, file) in functions {
             if let Some(Value::Map(values)) = self.ask("grains", file, vec![name.into()]) {
-                update(Arc::make_mut(&mut self.scene.grains), values.clone());
-                update(&mut self.found, values);
+                super::add(
+                    Arc::make_mut(&mut self.scene.grains),
+                    &values,
+                    &self.scene.opts,
+                );
+                super::add(&mut self.found, &values, &self.scene.opts);
             }
         }
         self.found
@@ -96,16 +100,6 @@ impl Collection<'_> {
                 log::error!("{}: {what} are ignored: {why}", file.path);
                 None
             }
-        }
-    }
-}
-
-/// Adds values to others, in whose place they come. Keys need not be text.
-fn update(map: &mut Map, values: Map) {
-    for (key, value) in values.0 {
-        match map.0.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, slot)) => *slot = value,
-            None => map.0.push((key, value)),
         }
     }
 }

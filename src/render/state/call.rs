@@ -1,6 +1,7 @@
 //! One call: whether it is needed, how often to retry, and its result (`salt/state.py State.call`,
 //! `_run_check*`).
 
+use halite_wire::pytext;
 use halite_wire::secret::masked;
 use halite_wire::{Map, Value};
 use std::time::{Duration, Instant};
@@ -194,6 +195,11 @@ fn unknown(functions: &dyn StateModules, low: &Map) -> Option<Map> {
             "comment" => comment,
         }
     };
+    if let Some(mask) = low.get("umask").map(pytext::str)
+        && u32::from_str_radix(&mask, 8).is_err()
+    {
+        return Some(failed(format!("Invalid umask: {mask}\n")));
+    }
     if !functions.has(&function) {
         return Some(failed(match low.str("__sls__") {
             Some(sls) => format!(

@@ -95,6 +95,15 @@ pub(super) struct Session {
     jid: String,
 }
 
+/// Whether states are only tested, if the call does not say so (`salt/modules/state.py _get_test_value`): `test: true` in grains,
+/// pillar, the master's options in it, or the minion's own options.
+fn is_test(ctx: &Context) -> bool {
+    let of_master = ctx.pillar.get("master").and_then(Value::as_map);
+    let places = [Some(&*ctx.grains), Some(&*ctx.pillar), of_master];
+    let told = places.into_iter().flatten().find_map(|map| map.get("test"));
+    told == Some(&Value::Bool(true)) || ctx.opts.get("test").is_some_and(Value::truthy)
+}
+
 impl Session {
     /// Waits for other runs, and sets up options and pillar.
     pub(super) fn open(call: &mut Call<'_>) -> std::result::Result<Session, Refusal> {
@@ -122,7 +131,7 @@ impl Session {
             .into());
         }
         let test = match keyword(call, "test") {
-            Value::Nil => ctx.opts.get("test").is_some_and(Value::truthy),
+            Value::Nil => is_test(&ctx),
             given => given.truthy(),
         };
         Arc::make_mut(&mut ctx.opts).set("test", test);

@@ -4,7 +4,7 @@
 use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome};
 use halite_modules::execution::declare::Function;
 use halite_modules::execution::python_returners;
-use halite_modules::execution::{CallError, find_for, python};
+use halite_modules::execution::{CallError, find_listed, python};
 use halite_modules::returners;
 use halite_wire::{Map, Value};
 
@@ -94,7 +94,7 @@ fn missing(function: &Function, positional: usize, kwargs: &Map) -> Vec<&'static
 fn by_keys(s: &mut State<'_, '_>, functions: &Map) -> Result {
     let names: Vec<String> = functions.iter().map(|(key, _)| python::str(key)).collect();
     let shown = Value::from(names.clone());
-    let known = |name: &&String| find_for(s.ctx(), name).is_none();
+    let known = |name: &&String| find_listed(s.ctx(), name).is_none();
     let unknown: Vec<&str> = names.iter().filter(known).map(String::as_str).collect();
     if !unknown.is_empty() {
         let mut text = format!(
@@ -128,7 +128,7 @@ fn by_keys(s: &mut State<'_, '_>, functions: &Map) -> Result {
     let mut changes = Map::new();
     for (name, (_, given)) in names.iter().zip(functions.iter()) {
         let (positional, kwargs) = arguments(given);
-        if let Some(function) = find_for(s.ctx(), name) {
+        if let Some(function) = find_listed(s.ctx(), name) {
             let missing = missing(function, positional.len(), &kwargs);
             if !missing.is_empty() {
                 bad.push(format!(
@@ -206,7 +206,7 @@ fn arguments(given: &Value) -> (Vec<Value>, Map) {
 /// The old form: the function is the name, arguments are declared beside it.
 fn by_name(s: &mut State<'_, '_>) -> Result {
     let name = s.name();
-    let Some(function) = find_for(s.ctx(), &name) else {
+    let Some(function) = find_listed(s.ctx(), &name) else {
         return Ok(StateOutcome::bad(format!(
             "Module function {name} is not available"
         )));

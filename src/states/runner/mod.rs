@@ -5,8 +5,8 @@ pub(crate) mod python_states;
 use super::declare::{RunData, State, StateFunction, StateOutcome};
 use super::{modules, slots};
 use halite_modules::execution::{
-    Call, CallError, Context, find_for, invoke, invoke_with_retcode, python, python_modules,
-    with_call,
+    Call, CallError, Context, find_listed, invoke, invoke_listed, is_listed, names_module, python,
+    python_modules, with_call,
 };
 use halite_render::state::run::StateModules;
 use halite_wire::{Map, Value};
@@ -197,7 +197,11 @@ impl MinionStates {
     }
 
     /// Whether a command succeeds, with the options of the declaration.
-    fn succeeds(&self, low: &Map, command: &str) -> bool {
+    fn succeeds(&self, low: &Map, command: &str) -> Result<bool, String> {
+        let ctx = self.context();
+        if !is_listed(&ctx, "cmd.retcode") {
+            return Err(exception(&CallError::raised("KeyError", "'cmd.retcode'")));
+        }
         let mut kwargs = halite_wire::map! {"ignore_retcode" => true, "python_shell" => true};
         for key in COMMAND_OPTIONS {
             if let Some(value) = low.get(key) {
@@ -213,18 +217,20 @@ impl MinionStates {
         {
             kwargs.set("runas", user.clone());
         }
-        match invoke(&self.context(), "cmd.retcode", vec![command.into()], kwargs) {
-            Ok(code) => code.as_int() == Some(0),
-            Err(e) => {
-                let id = low.str("__id__").unwrap_or_default();
-                if low.get("no_log").is_some_and(Value::truthy) {
-                    log::warn!("{id}: a condition cannot be run");
-                } else {
-                    log::warn!("{id}: the condition {command:?}: {e}");
+        Ok(
+            match invoke(&ctx, "cmd.retcode", vec![command.into()], kwargs) {
+                Ok(code) => code.as_int() == Some(0),
+                Err(e) => {
+                    let id = low.str("__id__").unwrap_or_default();
+                    if low.get("no_log").is_some_and(Value::truthy) {
+                        log::warn!("{id}: a condition cannot be run");
+                    } else {
+                        log::warn!("{id}: the condition {command:?}: {e}");
+                    }
+                    false
                 }
-                false
-            }
-        }
+            },
+        )
     }
 
     /// Whether a function of a condition returns something true (`fun:`).
@@ -241,7 +247,7 @@ impl MinionStates {
             )));
         };
         let ctx = self.context();
-        if find_for(&ctx, fun).is_none() {
+        if find_listed(&ctx, fun).is_none() {
             return Err(CallError::raised("KeyError", python::repr(&fun.into())));
         }
         let mut args = Vec::new();
@@ -257,7 +263,7 @@ impl MinionStates {
         let kwargs = slots::fill_value(&ctx, &Value::Map(kwargs))?;
         let args = args.as_array().unwrap_or_default().to_vec();
         let (value, retcode) =
-            invoke_with_retcode(&ctx, fun, args, kwargs.into_map().unwrap_or_default())?;
+            invoke_listed(&ctx, fun, args, kwargs.into_map().unwrap_or_default())?;
         Ok(value.truthy() && !retcode.truthy())
     }
 
@@ -318,6 +324,10 @@ pub(crate) fn full_name(low: &Map) -> String {
 
 /// Whether a state function exists.
 fn is_known(ctx: &Context, function: &str) -> bool {
+    let list = ctx.opts.get("whitelist_state_modules");
+    if list.is_some_and(|list| !names_module(&list.str_list(), function)) {
+        return false;
+    }
     let own = function
         .split_once('.')
         .is_some_and(|(module, name)| modules::find(module, name).is_some());
@@ -450,12 +460,12 @@ impl StateModules for MinionStates {
     fn condition_holds(&self, low: &Map, condition: &Value) -> Result<bool, String> {
         match condition {
             Value::Bool(yes) => Ok(*yes),
-            Value::Str(command) => Ok(self.succeeds(low, command)),
+            Value::Str(command) => self.succeeds(low, command),
             Value::Map(map) => self
                 .function_holds(low, map)
                 .map_err(|fault| exception(&fault)),
             Value::Nil => Ok(false),
-            other => Ok(self.succeeds(low, &python::str(other))),
+            other => self.succeeds(low, &python::str(other)),
         }
     }
 

@@ -20,7 +20,7 @@ const PLACES: [&str; 8] = [
 ];
 
 /// Which configuration files a command reads, and which of the places there it uses.
-const FILES: [(&str, &[Role], &[&str]); 11] = [
+const FILES: [(&str, &[Role], &[&str]); 12] = [
     (
         "halite-master",
         &[Role::Master],
@@ -30,6 +30,7 @@ const FILES: [(&str, &[Role], &[&str]); 11] = [
     ("halite-cp", &[Role::Master], &["cachedir", "sock_dir"]),
     ("halite-run", &[Role::Master], &["cachedir", "sock_dir"]),
     ("halite-key", &[Role::Master], &["pki_dir", "key_logfile"]),
+    ("halite-api", &[Role::Master], &["cachedir", "sock_dir"]),
     (
         "halite-syndic",
         &[Role::Master, Role::Minion],

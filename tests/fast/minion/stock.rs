@@ -206,6 +206,60 @@ fn under_a_stock_3008_master() {
     under_stock("HALITE_SALT_3008");
 }
 
+/// An installed Salt reads users' files as well; halite's modules of them keep what they have.
+#[test]
+fn modules_of_users_work_beside_an_installed_salt() {
+    let Some(venv) = std::env::var_os("HALITE_SALT_3008").filter(|v| !v.is_empty()) else {
+        return;
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for (path, text) in [
+        (
+            "_states/own.py",
+            "def go(name):\n    return {'name': name, 'result': __salt__['test.ping'](), 'comment': __grains__['id'], 'changes': {}}\n",
+        ),
+        (
+            "_modules/own.py",
+            "def go():\n    return ['own.nosuch' in __salt__, __salt__['test.ping']()]\n",
+        ),
+        (
+            "own.sls",
+            "{% if 'own.nosuch' in salt %}{% endif %}\nx:\n  own.go: []\ny:\n  test.show_notification:\n    - text: '{{ salt['own.go']() | json }}'\n",
+        ),
+    ] {
+        let path = at("srv").join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let text = format!(
+        "id: m\nroot_dir: {root}/root\nlegacy_salt: {}\nfile_client: local\nfile_roots: {{base: [{root}/srv]}}\n",
+        Path::new(&venv).display(),
+        root = dir.path().display(),
+    );
+    std::fs::write(at("minion"), text).unwrap();
+    let call = |fun: &str, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_halite-call"));
+        command
+            .arg("-c")
+            .arg(dir.path())
+            .args(["--local", "--out=json", fun]);
+        command.args(more).output().unwrap()
+    };
+    call("saltutil.sync_all", &[]);
+    let out = call("state.apply", &["own"]);
+    let err = String::from_utf8_lossy(&out.stderr);
+    let value: serde_json::Value = serde_json::from_slice(&out.stdout).expect(&err);
+    let own = &value["local"]["own_|-x_|-x_|-go"];
+    assert_eq!(
+        (&own["result"], &own["comment"]),
+        (&true.into(), &"m".into()),
+        "{value} {err}"
+    );
+    let shown = &value["local"]["test_|-y_|-y_|-show_notification"]["comment"];
+    assert_eq!(shown, "[false, true]", "{value} {err}");
+}
+
 #[test]
 fn an_installed_salt_runs_what_halite_lacks() {
     let Some(venv) = std::env::var_os("HALITE_SALT_3008").filter(|v| !v.is_empty()) else {

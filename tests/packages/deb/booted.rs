@@ -95,6 +95,12 @@ fn others(machine: &Machine) {
             "halite-runtime",
         ),
         (
+            "halite-api",
+            "master.d",
+            "api: {user: halite-api, host: 127.0.0.1, port: 8000, disable_ssl: true}\\n".to_owned(),
+            "halite-api",
+        ),
+        (
             "halite-syndic",
             "master.d",
             "syndic_master: 127.0.0.2\\nsyndic_master_port: 1\\n".to_owned(),
@@ -112,7 +118,7 @@ fn others(machine: &Machine) {
             "systemctl stop {unit} && rm /etc/halite/{dir}/t.conf"
         ));
     }
-    for unit in ["master", "federation-broker", "runtime", "syndic"] {
+    for unit in ["master", "api", "federation-broker", "runtime", "syndic"] {
         let unit = format!("halite-{unit}");
         machine.run(&[
             "systemd-analyze",

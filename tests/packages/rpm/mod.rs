@@ -121,6 +121,7 @@ fn packages_are_installed_upgraded_and_erased() {
     wait_for_ping(&machine, "halite");
     // All packages are installed beside each other, and verify.
     let others = [
+        "api",
         "federation-broker",
         "runtime",
         "swarm",
@@ -131,7 +132,7 @@ fn packages_are_installed_upgraded_and_erased() {
     for name in others {
         machine.run(&["rpm", "-V", &format!("halite-{name}")]);
     }
-    for account in ["halite-federation-broker", "halite-runtime"] {
+    for account in ["halite-api", "halite-federation-broker", "halite-runtime"] {
         machine.run(&["getent", "passwd", account]);
     }
 }

@@ -153,12 +153,8 @@ fn directory(call: &Call<'_>) -> PathBuf {
 fn sync(call: &Call<'_>, form: &str, allowed: &Value, denied: &Value) -> Result<Vec<String>> {
     let allowed = names(call, allowed, "extmod_whitelist", form);
     let denied = names(call, denied, "extmod_blacklist", form).unwrap_or_default();
-    let wanted = |name: &String| {
-        allowed
-            .as_ref()
-            .is_none_or(|a| a.is_empty() || a.contains(name))
-            && !denied.contains(name)
-    };
+    let wanted =
+        |name: &String| allowed.as_ref().is_none_or(|a| a.contains(name)) && !denied.contains(name);
     let dir = directory(call).join(form);
     let mut sync = Sync {
         client: FileClient::new(call.ctx)?,

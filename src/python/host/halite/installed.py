@@ -1,8 +1,22 @@
 """All functions of an installed Salt (`legacy_salt`). Through `__salt__` they call halite's own and those of users first."""
 import salt.config
 import salt.loader
+import salt.loader.lazy
 import salt.version
 
+
+def own_names():
+    """Salt's loaders read files of users under other names than halite's: they would run them into the very same modules."""
+    kind = salt.loader.lazy._mod_type
+
+    def kind_of(path):
+        found = kind(path)
+        return "ext_of_salt" if found == "ext" else found
+
+    salt.loader.lazy._mod_type = kind_of
+
+
+own_names()
 
 # Kinds whose loaders know the module's name alone.
 FILTERED = ("renderers", "pillar", "tops", "output")
@@ -50,6 +64,12 @@ class Installed:
             is_master = self.loader.opts.get("__role") == "master"
             self.opts = MASTER_CONFIG(None) if is_master else salt.config.minion_config(None)
             self.opts.update(self.loader.opts)
+            master = self.opts.get("master")
+            if not is_master and master:
+                # Salt's minion sets it when it has found its master.
+                host = master if isinstance(master, str) else master[0]
+                port = self.opts.get("master_port", 4506)
+                self.opts.setdefault("master_uri", "tcp://%s:%s" % ("[%s]" % host if ":" in host else host, port))
         return self.opts
 
     def utils(self):

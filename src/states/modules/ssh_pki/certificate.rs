@@ -66,7 +66,8 @@ fn look(s: &mut State<'_, '_>, path: Option<&str>, backend: &str) -> Result<Foun
     let server = s.arg("ca_server").clone();
     let policy = policy(s, backend, &server)?;
     let mut args = s.pick(&CONTENT);
-    let signs = server.is_nil();
+    // Another backend has keys of its own.
+    let signs = server.is_nil() && backend == MODULE_NAME;
     if !signs {
         args.remove("signing_private_key");
         args.remove("signing_private_key_passphrase");

@@ -130,6 +130,7 @@ fn id(one: &StoredReturn) -> io::Result<MinionId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jobs::JobReader;
     use halite_crypto::HashType;
 
     #[test]

@@ -7,7 +7,7 @@ mod format;
 
 use super::disk::{names, write_whole};
 use super::{StockLayout, shared_segment};
-use crate::jobs::{JobStore, JobUpdate, Returned, StoredJob, StoredReturn, id_list};
+use crate::jobs::{JobReader, JobStore, JobUpdate, Returned, StoredJob, StoredReturn, id_list};
 use format::{HEADER, LOAD, Marker, RETURN, STARTING_RETURN, records};
 use halite_sys::daemon::{make_dir, write_new};
 use halite_sys::safe_open::open_no_follow;
@@ -277,6 +277,16 @@ pub(super) fn assemble(bytes: &[u8], marker: Option<Marker>) -> StoredJob {
     job
 }
 
+impl JobReader for JobLog {
+    fn get(&self, jid: &Jid) -> io::Result<Option<StoredJob>> {
+        match (self.read(jid, 0)?, &self.legacy) {
+            (Some(bytes), _) => Ok(Some(assemble(&bytes, self.marker()))),
+            (None, Some(legacy)) => legacy.get(jid),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
 impl JobStore for JobLog {
     fn save_load(
         &self,
@@ -330,14 +340,6 @@ impl JobStore for JobLog {
             }
         }
         outcomes
-    }
-
-    fn get(&self, jid: &Jid) -> io::Result<Option<StoredJob>> {
-        match (self.read(jid, 0)?, &self.legacy) {
-            (Some(bytes), _) => Ok(Some(assemble(&bytes, self.marker()))),
-            (None, Some(legacy)) => legacy.get(jid),
-            (None, None) => Ok(None),
-        }
     }
 
     fn list(&self) -> io::Result<Vec<(Jid, StoredJob)>> {
