@@ -5,7 +5,7 @@ use super::daemon::{CheckOption, background, begin, checked, end, pid_file, refu
 use super::start::{self, start};
 use clap::Parser;
 use halite_config::{ApiConfig, MasterConfig, load_master};
-use halite_sys::daemon::{Report, in_background};
+use halite_sys::daemon::{Report, in_background, private_umask};
 use halite_sys::memory::limit_memory;
 use halite_sys::process::drop_privileges;
 use halite_sys::sandbox::Sandbox;
@@ -118,12 +118,16 @@ fn work(
     report: &mut Report,
 ) -> Result<(), (String, i32)> {
     let failed = |e: std::io::Error| (e.to_string(), 1);
+    private_umask();
     let stop = StopFlag::install().map_err(failed)?;
     let path = options.pid_file.clone().unwrap_or_default();
     let _kept = pid_file(&path).map_err(|why| (why, 1))?;
     // The manager may be out of reach of the account.
     let service = RefCell::new(Service::inherited());
     drop_privileges(user).map_err(|e| (e.to_string(), EXIT_NO_USER))?;
+    if nix::unistd::geteuid().is_root() {
+        return Err((format!("{user} is root by another name"), EXIT_NO_USER));
+    }
     if let Err(e) = limit_memory(MOST_MEMORY) {
         log::warn!("the memory is not limited: {e}");
     }

@@ -11,6 +11,7 @@ use halite_channel::link::Link;
 use halite_channel::pillar_request::PillarQuery;
 use halite_channel::session::Session;
 use halite_config::{MinionConfig, Roots, load_minion};
+use halite_minion::setup::{become_user, make_places};
 use halite_modules::execution::bind::INVALID_KEYWORDS;
 use halite_modules::execution::{
     CallError, CallOutcome, Context, find_for, proc, sys, template_functions,
@@ -62,13 +63,13 @@ struct CallOptions {
     #[arg(long)]
     local: bool,
 
-    /// Directory of the files and states, with --local; overrides the option `file_roots`
+    /// Directory of the files and states, with --local; overrides the option `file_roots`. Several are searched in turn
     #[arg(long, value_name = "DIR")]
-    file_root: Option<std::path::PathBuf>,
+    file_root: Vec<std::path::PathBuf>,
 
-    /// Directory of the pillar, with --local; overrides the option `pillar_roots`
+    /// Directory of the pillar, with --local; overrides the option `pillar_roots`. Several are searched in turn
     #[arg(long, value_name = "DIR")]
-    pillar_root: Option<std::path::PathBuf>,
+    pillar_root: Vec<std::path::PathBuf>,
 
     /// Show the grains
     #[arg(short = 'g', long = "grains")]
@@ -356,19 +357,23 @@ fn load(options: &CallOptions) -> Result<MinionConfig, ExitError> {
     if let Some(dir) = &options.cachedir {
         config.cachedir = dir.clone();
     }
-    for (dir, roots) in [
+    for (dirs, roots) in [
         (&options.file_root, &mut config.file_roots),
         (&options.pillar_root, &mut config.pillar_roots),
     ] {
-        if let Some(dir) = dir {
-            let dir = std::path::absolute(dir).map_err(|e| bad(&e))?;
-            *roots = Roots(vec![(
-                "base".to_owned(),
-                vec![dir.to_string_lossy().into_owned()],
-            )]);
+        let dirs: Result<Vec<_>, _> = dirs.iter().map(std::path::absolute).collect();
+        let dirs = dirs.map_err(|e| bad(&e))?;
+        if !dirs.is_empty() {
+            let dirs = dirs.iter().map(|dir| dir.to_string_lossy().into_owned());
+            *roots = Roots(vec![("base".to_owned(), dirs.collect())]);
         }
     }
     config.id.parse::<MinionId>().map_err(|e| bad(&e))?;
+    // The minion's account owns its files, so root switches to it (`salt/utils/verify.py check_user`).
+    if config.user != "root" {
+        make_places(&config)?;
+    }
+    become_user(&config)?;
     // As in stock, a call does not create a missing log file.
     options.common.start_log(config.command_log_options());
     for warning in std::mem::take(&mut config.warnings) {
@@ -508,7 +513,7 @@ impl MasterConnection {
     }
 
     fn pillar(&mut self, grains: &Map) -> Result<Map, ExitError> {
-        pillar::fetch_or_compile(&mut self.channel, grains, template_functions)?
+        pillar::fetch_or_compile(&mut self.channel, grains, false, template_functions)?
             .ok_or_else(interrupted)
     }
 

@@ -59,6 +59,7 @@ pub fn is_size(size: &str) -> bool {
 
 /// Window size for `count` minions; `None` if the batch size is invalid.
 fn window(size: &str, count: usize) -> Option<usize> {
+    let size = size.trim();
     let places = match size.strip_suffix('%').or_else(|| size.strip_prefix('%')) {
         Some(percent) => {
             let share: f64 = percent.parse().ok()?;

@@ -120,7 +120,7 @@ options! {
         proxy_password: String = "''";
         /// Hosts that are asked without the proxy.
         no_proxy: Vec<String> = "[]";
-        /// Largest event, in bytes.
+        /// Largest event, in bytes; 16 MiB at least.
         max_event_size: u64 = "1048576";
         /// Release of Salt whose tools are used on this host: 3006, 3007 or 3008. Not set: that of the installed Salt.
         salt_series: SaltSeries = "3008";
@@ -134,8 +134,7 @@ options! {
         include: Vec<String> = "[]";
         /// Port of sysinspect masters, for `halite-sysinspect-minion`; their hosts are those of `master`.
         sysinspect_port: u16 = "4200";
-        /// Machine id sent to sysinspect masters. Empty: the content of `/etc/machine-id`, else one generated once and
-        /// stored in `pki_dir`.
+        /// Machine id sent to sysinspect masters. Empty: that of `/etc/machine-id`, else one made once and kept in `pki_dir`.
         sysinspect_id: String = "''";
         /// Protocol dialect: `seed` (as described) or `e3` (the programs of 2025-12 to 2026-03).
         sysinspect_dialect: String = "seed";
@@ -388,6 +387,8 @@ options! {
         pillar_mask_output: bool = "true";
         /// Backup of files that states and `file` functions replace: `minion`, or empty for none.
         backup_mode: String = "''";
+        /// Names of options that external pillars of the master get, as `extra_minion_data`.
+        pass_to_ext_pillars: Vec<String> = "[]";
         /// With `file_client: local`: still take jobs and the pillar from the master.
         use_master_when_local: bool = "false";
         /// Digest of files, fingerprints and socket names: md5, sha1, sha224, sha256, sha384 or sha512.
@@ -436,8 +437,7 @@ options! {
         /// Format of `%(jid)s` in `log_fmt_console` and `log_fmt_logfile`; empty when no job is known.
         log_fmt_jid: String = "'[JID: %(jid)s]'";
         /// Format of log lines on the console and, unless `log_format_logfile` is set, in the log file: `salt` (see
-        /// `log_fmt_console` and `log_fmt_logfile`) or `json` (one object per line). Commands at a terminal always use
-        /// `salt`.
+        /// `log_fmt_console` and `log_fmt_logfile`) or `json` (one object per line). Commands at a terminal use `salt`.
         log_format: LogFormat = "salt";
         /// Format of lines in the log file: `salt` or `json`. Empty: `log_format`.
         log_format_logfile: Option<LogFormat> = "null";

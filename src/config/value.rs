@@ -170,7 +170,8 @@ impl OptionValue for Map {
     fn from_value(value: &Value) -> Option<Converted<Self>> {
         match value {
             Value::Map(m) => converted(m.clone()),
-            Value::Array(items) if !items.is_empty() => {
+            // Empty ones as well: they are the default of some options in Salt.
+            Value::Array(items) => {
                 let mut out = Map::new();
                 for item in items {
                     match item.as_map()?.0.as_slice() {

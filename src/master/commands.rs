@@ -174,7 +174,7 @@ static COMMANDS: &[Command] = &[
     row("runner", Class::Other, User, Clear(|w, load, peer| functions::request(w, CallApi::Runner, load, peer))),
     row("wheel", Class::Other, User, Clear(|w, load, peer| functions::request(w, CallApi::Wheel, load, peer))),
 
-    row("_api", Class::Other, Service, Clear(|w, load, _| api::request(w, load))),
+    row("_api", Class::Other, Service, Clear(api::request)),
 
     counted("_resume", Class::Auth, Minion, |s| &mut s.sign_ins, Aes(|w, id, _| noise::resume(w, id))),
     row("_aes_keys", Class::Auth, Minion, Aes(|w, _, _| aes::aes_keys(w))),

@@ -80,12 +80,23 @@ pub enum LoopEvent {
     Alive(usize, bool),
     /// Whether the preferred master answers.
     First(usize, bool),
-    /// Newly collected grains, and whether to fetch the pillar even if they did not change.
-    Grains(Box<Map>, bool),
+    /// Newly collected grains, and what to do with the pillar.
+    Grains(Box<Map>, PillarRefresh),
     /// Beacons have been polled.
     BeaconsPolled(Box<super::beacon_runner::PollResult>),
     /// A request from the local bus.
     Order(halite_modules::local::DaemonRequest),
+}
+
+/// Whether new grains need a new pillar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PillarRefresh {
+    /// If they differ from those before.
+    IfChanged,
+    /// In any case.
+    Always,
+    /// In any case, and the master is not to take it from its `pillar_cache`.
+    Anew,
 }
 
 /// Everything that opening a connection yields.
@@ -128,7 +139,7 @@ pub fn open(
         let subscriber = subscribe(session, &shared.context, &credentials, false, stop)?;
         let mut channel = Channel::new(session, shared.stop.clone())?;
         loop {
-            match fetch_or_compile(&mut channel, grains, template_functions) {
+            match fetch_or_compile(&mut channel, grains, false, template_functions) {
                 Ok(Some(pillar)) => {
                     return Ok(Some(Opened {
                         credentials,

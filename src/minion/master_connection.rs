@@ -441,10 +441,10 @@ impl MasterConnection {
                 self.publish_url = present.publish_url.clone();
                 let first = self.session.preferred() == Some(present.name.clone());
                 self.input(Input::Opened { first });
-                self.refresh_pillar();
+                self.refresh_pillar(false);
             } else if signed_in && present.admitted {
                 // The key was deleted meanwhile, and with it the grains that the master had.
-                self.refresh_pillar();
+                self.refresh_pillar(false);
             }
             let held = std::mem::take(&mut self.held);
             if held.front().is_some_and(|first| first.renewals == 0) {
@@ -474,14 +474,14 @@ impl MasterConnection {
     }
 
     /// Fetches the pillar again in a thread.
-    pub fn refresh_pillar(&mut self) {
+    pub fn refresh_pillar(&mut self, clean_cache: bool) {
         let (session, stop, index) = (self.session.clone(), self.shared.stop.clone(), self.index);
         let grains = self.me.grains.clone();
         self.shared.run_aside("pillar", move || {
             let pillar = Channel::new(&session, stop)
                 .map_err(ExitError::from)
                 .and_then(|mut channel| {
-                    fetch_or_compile(&mut channel, &grains, template_functions)
+                    fetch_or_compile(&mut channel, &grains, clean_cache, template_functions)
                 });
             match pillar {
                 Ok(pillar) => Some(LoopEvent::Pillar(index, pillar)),

@@ -100,10 +100,14 @@ pub fn decrypt_given(opts: &Map, given: &mut Value, pillar_enc: &str) -> Result<
 pub fn fetch_or_compile(
     channel: &mut Channel,
     grains: &Map,
+    clean_cache: bool,
     functions: CallerFactory,
 ) -> Result<Option<Map>, ExitError> {
     let opts = channel.session().config().as_map();
-    let query = PillarQuery::of(&opts);
+    let query = PillarQuery {
+        clean_cache,
+        ..PillarQuery::of(&opts)
+    };
     if is_local(&opts) {
         return local(&opts, grains, &query, functions).map(Some);
     }

@@ -32,6 +32,12 @@ thread_local! {
 
 /// Execution functions for templates.
 pub trait FunctionCaller {
+    /// Whether users may name this function or module.
+    fn allows(&self, name: &str) -> bool {
+        let _ = name;
+        true
+    }
+
     /// Whether a function exists, by full name.
     fn has(&self, function: &str) -> bool;
 
@@ -78,6 +84,10 @@ impl FunctionLoader for SaltFunctions {
 
     fn contains(&self, name: &str) -> bool {
         self.0.has(name)
+    }
+
+    fn allows(&self, name: &str) -> bool {
+        self.0.allows(name)
     }
 
     fn has_renderer(&self, renderer: &str, is_ours: bool) -> bool {

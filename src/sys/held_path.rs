@@ -191,6 +191,36 @@ pub(crate) fn handle_by_links_of_root(path: &Path) -> io::Result<OwnedFd> {
     })
 }
 
+/// A directory that is held open, for root to work in although it belongs to another account.
+#[derive(Debug)]
+pub struct HeldDir {
+    _dir: OwnedFd,
+    path: PathBuf,
+}
+
+impl HeldDir {
+    /// Looks up a directory; on the way to it only links of root are followed.
+    ///
+    /// # Errors
+    /// The path leads through another link, to no directory, or any I/O error; or there is no `/proc`.
+    pub fn by_links_of_root(path: &Path) -> io::Result<HeldDir> {
+        let dir = handle_by_links_of_root(path)?;
+        if kind(&fstat(&dir)?) != SFlag::S_IFDIR {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        let held = by_handle(&dir).ok_or(io::ErrorKind::Unsupported)?;
+        Ok(HeldDir {
+            _dir: dir,
+            path: held,
+        })
+    }
+
+    /// A path to use, as long as this is held: whatever becomes of the directory's name, it leads there.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
 /// Which links are followed.
 #[derive(Clone, Copy)]
 enum LinkRule {

@@ -92,3 +92,78 @@ fn the_account_gets_nothing_of_root() {
     }
     kill(Pid::from_raw(process.id()), Signal::SIGTERM).unwrap();
 }
+
+/// A minion that root starts as another account, with files where only root may create them; and `halite-call` beside it.
+#[test]
+fn minions_and_calls_take_on_their_account() {
+    let nobody = User::from_name("nobody").unwrap();
+    let (true, Some(nobody)) = (nix::unistd::geteuid().is_root(), nobody) else {
+        return eprintln!("skipped: only root changes to another account");
+    };
+    let dir = short_dir();
+    fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let home = Home::create(dir.path().join("d"), "minion");
+    // Both are below root_dir.
+    let at = |name: &str| home.root().join(name.trim_start_matches('/'));
+    let [log, pid] = ["/l/log", "/r/pid"];
+    let config = |user: &str| {
+        home.write(&format!(
+            "root_dir: {}\nid: m\nmaster: 127.0.0.1\nmaster_port: 1\npublish_port: 1\nuser: {user}\nlog_file: {}\npidfile: {}\n",
+            home.root().display(),
+            log,
+            pid,
+        ));
+    };
+    config("nobody");
+    let call = |words: &[&str]| {
+        let mut command = Command::new(halite_program("halite-call"));
+        command
+            .arg("-c")
+            .arg(home.config_dir())
+            .args(["--local", "--out=txt"]);
+        let done = command.args(words).output().unwrap();
+        (
+            done.status.code(),
+            String::from_utf8_lossy(&done.stdout).into_owned(),
+        )
+    };
+    assert_eq!(
+        call(&["cmd.run", "id -un"]),
+        (Some(0), "local: nobody\n".to_owned())
+    );
+    assert_eq!(
+        fs::metadata(home.cache()).unwrap().uid(),
+        nobody.uid.as_raw()
+    );
+
+    let mut command = Command::new(halite_program("halite-minion"));
+    command.arg("-c").arg(home.config_dir());
+    let mut process = Process::start("halite-minion", &mut command, &home.log());
+    testing::wait_until("it has its pid file", || {
+        process.must_live();
+        fs::read_to_string(at(pid)).is_ok_and(|text| text.trim() == process.id().to_string())
+    });
+    for own in [log, pid] {
+        assert_eq!(
+            fs::metadata(at(own)).unwrap().uid(),
+            nobody.uid.as_raw(),
+            "{own:?}"
+        );
+    }
+    let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let uid = nobody.uid.to_string();
+    assert!(
+        status.contains(&format!("Uid:\t{uid}\t{uid}\t{uid}\t{uid}\n")),
+        "{status}"
+    );
+    process.terminate();
+
+    config("no-such-account");
+    assert_eq!(call(&["test.ping"]).0, Some(67));
+    let done = Command::new(halite_program("halite-minion"))
+        .arg("-c")
+        .arg(home.config_dir())
+        .output()
+        .unwrap();
+    assert_eq!(done.status.code(), Some(67));
+}

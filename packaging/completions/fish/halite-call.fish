@@ -33,8 +33,8 @@ changes\t''
 filter\t''"
 complete -c halite-call -l state-verbose -l state_verbose -d 'States: show successful ones as well' -r -f
 complete -c halite-call -l state-profile -l state_profile -d 'States: end with the N that took longest; 10 if N is left out' -r -f
-complete -c halite-call -l file-root -d 'Directory of the files and states, with --local; overrides the option `file_roots`' -r -f -a "(__fish_complete_directories)"
-complete -c halite-call -l pillar-root -d 'Directory of the pillar, with --local; overrides the option `pillar_roots`' -r -f -a "(__fish_complete_directories)"
+complete -c halite-call -l file-root -d 'Directory of the files and states, with --local; overrides the option `file_roots`. Several are searched in turn' -r -f -a "(__fish_complete_directories)"
+complete -c halite-call -l pillar-root -d 'Directory of the pillar, with --local; overrides the option `pillar_roots`. Several are searched in turn' -r -f -a "(__fish_complete_directories)"
 complete -c halite-call -l master -d 'Master to use; overrides the option `master`' -r -f
 complete -c halite-call -l id -d 'Minion id; overrides the option `id`' -r -f
 complete -c halite-call -s t -l auth-timeout -l timeout -d 'Seconds to wait for the answer to a sign-in; overrides the option `auth_timeout`' -r -f

@@ -19,6 +19,10 @@ use std::time::Duration;
 
 /// Runs one command line.
 pub(super) fn run(options: SaltOptions, config: MasterConfig) -> i32 {
+    if options.detached && options.batch.is_some() {
+        let why = "-b starts minions one after the other and waits for them, so it does not go with --async; leave --async out, or start it in the background of the shell";
+        return fail(why, EXIT_USAGE);
+    }
     let screen = match options.output.open(output_config(&config)) {
         Ok(mut screen) => {
             screen.style.state_output_diff |= options.output_diff;

@@ -9,12 +9,12 @@ use halite_config::MasterConfig;
 use halite_config::paths::master::key_digest;
 use halite_crypto::{HashType, KeyString, constant_time_eq};
 use halite_sys::daemon::write_atomic;
+use halite_sys::held_path::HeldDir;
 use halite_sys::process::user_name;
 use halite_sys::safe_open::{no_follow, open_plain, read_text};
 use nix::unistd::{Uid, User, fchown};
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Largest key file; a key has 76 characters.
@@ -26,10 +26,13 @@ pub(crate) fn create_key_files(config: &MasterConfig, starter: &str) -> io::Resu
     let mut users = vec![config.user.as_str(), starter];
     users.dedup();
     for user in users {
-        create(&config.client_key(user), 0o600)?;
+        create(&config.client_key(user))?;
     }
     match config.api() {
-        Some(api) if api.user.is_none() => create(&config.api_key(), 0o600),
+        Some(api) if api.user.is_none() => {
+            let _ = std::fs::remove_file(key_digest(&config.api_key()));
+            create(&config.api_key())
+        }
         _ => Ok(()),
     }
 }
@@ -40,22 +43,21 @@ fn read(path: &Path) -> io::Result<KeyString> {
     KeyString::from_text(text.trim_end()).map_err(io::Error::other)
 }
 
-fn create(path: &Path, mode: u32) -> io::Result<()> {
-    if read(path).is_err() {
-        write_atomic(path, KeyString::generate().as_str().as_bytes(), mode)?;
+/// Creates a key for this account. One that another account has had is not kept.
+fn create(path: &Path) -> io::Result<()> {
+    let is_ours = owner(path) == Some(Uid::effective().as_raw());
+    if !is_ours || read(path).is_err() {
+        write_atomic(path, KeyString::generate().as_str().as_bytes(), 0o600)?;
     }
     Ok(())
 }
 
-/// Whether accounts other than the master's have key files.
-pub(crate) fn has_other_accounts(config: &MasterConfig) -> bool {
-    !config.publisher_acl.is_empty() || config.api().is_some_and(|api| api.user.is_some())
+fn owner(path: &Path) -> Option<u32> {
+    path.symlink_metadata().ok().map(|meta| meta.uid())
 }
 
-/// Creates the key files of the users of `publisher_acl`, and of the REST service if it has an account of its own. Call as
-/// root, before dropping privileges: only its user can read a file, so that the master, which has another account, gets
-/// the digest of the key. Without root only the master's own account could use them, so none are created.
-pub(crate) fn create_keys_of_others(config: &MasterConfig) -> io::Result<()> {
+/// Accounts other than the master's that have key files, and where these are in `cachedir`.
+pub(crate) fn other_accounts(config: &MasterConfig) -> Vec<(String, PathBuf)> {
     let service = config.api().and_then(|api| api.user);
     let own = [
         Some(config.user.clone()),
@@ -68,6 +70,23 @@ pub(crate) fn create_keys_of_others(config: &MasterConfig) -> io::Result<()> {
         .map(|user| (user.clone(), config.client_key(&user)))
         .collect();
     keys.extend(service.map(|user| (user, config.api_key())));
+    keys
+}
+
+/// Names of key files in `cachedir` that do not become those of the master's account when it gets that directory.
+pub(crate) fn names_of_others(config: &MasterConfig) -> Vec<String> {
+    let keys = other_accounts(config).into_iter().map(|(_, path)| path);
+    // Also that of a service that was a daemon: its key must not stay valid.
+    let keys = keys.chain([config.api_key()]);
+    keys.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
+        .collect()
+}
+
+/// Creates the key files of the users of `publisher_acl`, and of the REST service if it has an account of its own. Call as
+/// root, before dropping privileges: only its user can read a file, so that the master, which has another account, gets
+/// the digest of the key. Without root only the master's own account could use them, so none are created.
+pub(crate) fn create_keys_of_others(config: &MasterConfig) -> io::Result<()> {
+    let mut keys = other_accounts(config);
     if !Uid::effective().is_root() {
         let is_there = |path: &Path| key_digest(path).exists() || read(path).is_ok();
         keys.retain(|(_, path)| !is_there(path));
@@ -80,26 +99,53 @@ pub(crate) fn create_keys_of_others(config: &MasterConfig) -> io::Result<()> {
         }
         return Ok(());
     }
-    let master = User::from_name(&config.user)?;
+    let Some(master) = User::from_name(&config.user)? else {
+        // Switching to it says so.
+        return Ok(());
+    };
+    // The master's account may own this directory and the one above, and exchange it for another one meanwhile.
+    let dir = HeldDir::by_links_of_root(&config.cachedir)?;
+    let meta = dir.path().metadata()?;
+    if ![0, master.uid.as_raw()].contains(&meta.uid()) {
+        return Err(io::Error::other(
+            "it belongs to neither root nor the master",
+        ));
+    }
     for (user, path) in keys {
-        let account = User::from_name(&user)?;
-        if account.is_none() && config.client_acl_verify {
-            log::warn!("publisher_acl: there is no account {user:?}");
-            continue;
-        }
-        create(&path, 0o600)?;
-        let (Some(account), Some(master)) = (account, &master) else {
+        let Some(name) = path.file_name() else {
             continue;
         };
-        let digest = key_digest(&path);
-        write_atomic(&digest, digest_of(read(&path)?.as_str()).as_bytes(), 0o600)?;
-        hand_to(&digest, master)?;
-        hand_to(&path, &account)?;
+        // Whatever somebody does with their file, others get theirs.
+        if let Err(e) = create_for(&user, &dir.path().join(name), &master) {
+            log::warn!(
+                "the key file {} of {user:?} cannot be made: {e}",
+                path.display()
+            );
+        }
     }
     // Users open their file by name; the directory is not listable.
-    let dir = File::open(&config.cachedir)?;
-    let mode = dir.metadata()?.permissions().mode();
-    dir.set_permissions(PermissionsExt::from_mode(mode | 0o001))
+    let mode = meta.permissions().mode();
+    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(mode | 0o001))
+}
+
+fn create_for(user: &str, path: &Path, master: &User) -> io::Result<()> {
+    let account =
+        User::from_name(user)?.ok_or_else(|| io::Error::other("there is no such account"))?;
+    if account.uid.is_root() || account.uid == master.uid {
+        return Err(io::Error::other("it is root or the master by another name"));
+    }
+    // One that another account has had is not kept.
+    let kept = (owner(path) == Some(account.uid.as_raw())).then(|| read(path).ok());
+    let key = kept.flatten().unwrap_or_else(KeyString::generate);
+    let digest = key_digest(path);
+    for (path, text, account) in [
+        (path, key.as_str(), &account),
+        (&digest, &digest_of(key.as_str()), master),
+    ] {
+        write_atomic(path, text.as_bytes(), 0o600)?;
+        hand_to(path, account)?;
+    }
+    Ok(())
 }
 
 /// Makes a file that of an account alone. The directory belongs to the master's account and must not be trusted as root, so
@@ -117,11 +163,16 @@ fn digest_of(key: &str) -> String {
 
 /// Whether a client has the key of this file of the master's account.
 fn is_own(path: &Path, key: &str) -> bool {
-    read(path).is_ok_and(|own| constant_time_eq(own.as_bytes(), key.as_bytes()))
+    // Before anything is computed from what a stranger sends.
+    key.len() as u64 <= LONGEST
+        && read(path).is_ok_and(|own| constant_time_eq(own.as_bytes(), key.as_bytes()))
 }
 
 /// The same for a file of another account, which the master itself cannot read. Files of Salt's have no digest.
 fn is_of_other(path: &Path, key: &str) -> bool {
+    if key.len() as u64 > LONGEST {
+        return false;
+    }
     match read_text(&key_digest(path), LONGEST) {
         Ok(digest) => constant_time_eq(digest.trim_end().as_bytes(), digest_of(key).as_bytes()),
         Err(_) => is_own(path, key),

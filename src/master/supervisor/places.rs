@@ -55,7 +55,7 @@ pub(super) fn take_over_key(
 
 /// Creates the key files of other accounts.
 fn make_keys_of_others(config: &MasterConfig) -> Result<(), ExitError> {
-    if !access::local::has_other_accounts(config) {
+    if access::local::other_accounts(config).is_empty() {
         return Ok(());
     }
     in_child(|| Ok(access::local::create_keys_of_others(config)?))
@@ -139,9 +139,11 @@ fn change_owners(config: &MasterConfig) -> Result<(), ExitError> {
             &config.sock_dir,
             &config.pidfile,
         ];
+        let keys = access::local::names_of_others(config);
+        let spared: Vec<&str> = keys.iter().map(String::as_str).chain(["jobs"]).collect();
         for dir in places.into_iter().chain(config.cluster_dir_of_key()) {
-            // There may be many old jobs; access to their directory is enough to read them.
-            chown_tree(dir, &config.user, &["jobs"]).map_err(|e| {
+            // There may be many old jobs; access to their directory is enough to read them. Keys of others stay theirs.
+            chown_tree(dir, &config.user, &spared).map_err(|e| {
                 ExitError::new(
                     1,
                     format!(

@@ -6,6 +6,7 @@ use super::context::Context;
 use crate::access::local;
 use crate::events::HOOKS;
 use crate::score;
+use halite_store::audit::Decision;
 use halite_store::jobs::StoredJob;
 use halite_sys::exit::ExitError;
 use halite_sys::scoreboard::Scoreboard;
@@ -37,6 +38,7 @@ impl Ask {
                 let tag: Tag = load.str("tag")?.parse().ok()?;
                 let rest = tag.as_str().strip_prefix(HOOKS)?;
                 let is_hook = rest.is_empty() || rest.starts_with('/');
+                let is_hook = is_hook && !rest.contains(|c: char| c.is_control());
                 let data = load.remove("data").and_then(Value::into_map)?;
                 is_hook.then_some(Ask::Fire(tag, data))
             }
@@ -52,8 +54,15 @@ impl Ask {
 }
 
 /// Handles a request.
-pub(crate) fn request(worker: &mut Context, load: Map) -> Result<Value, ExitError> {
+pub(crate) fn request(worker: &mut Context, load: Map, peer: &str) -> Result<Value, ExitError> {
     if !local::is_api(&worker.config, load.str("key").unwrap_or_default()) {
+        worker.access.audit_decision(&Decision {
+            what: "api",
+            method: "key",
+            from: peer,
+            reason: "the key is not that of the REST service",
+            ..Decision::default()
+        });
         return Ok(refusal(
             "UserAuthenticationError",
             "the key is not that of the REST service",

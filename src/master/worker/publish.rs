@@ -423,9 +423,11 @@ fn error(name: &str) -> Map {
 
 fn refused(worker: &mut Context, mut load: Map, name: &str) -> Value {
     // Only a client that chose its jid listens for that tag. An event about another job would be a lie.
-    let usable = |worker: &Context| matches!(unusable_jid(worker, &load), Ok(None));
+    let is_new = |worker: &Context, jid: &Jid| {
+        is_near(jid, unix_now_i64()) && matches!(worker.stores.jobs.get(jid), Ok(None))
+    };
     if let Some(Ok(jid)) = load.str("jid").map(str::parse::<Jid>)
-        && usable(worker)
+        && is_new(worker, &jid)
     {
         close(&mut load, &Map::new(), &Additions::default());
         load.remove("kwargs");

@@ -2,7 +2,7 @@
 //! handle_event`, `_state_run`; `salt/utils/schedule.py handle_func`).
 
 use super::Minion;
-use crate::background::LoopEvent;
+use crate::background::{LoopEvent, PillarRefresh};
 use crate::jobs::{Finished, LocalJob, Origin, ReturnAs};
 use crate::master_connection::event as event_load;
 use crate::timetable::{GRAINS, MINE};
@@ -101,7 +101,7 @@ impl Minion {
     pub(super) fn launch(&mut self, spec: Spec) {
         let name = spec.name.as_str();
         if name == GRAINS {
-            return self.refresh(false);
+            return self.refresh(PillarRefresh::IfChanged);
         }
         if spec.dry {
             log::debug!("the scheduled job {name} has dry_run set");
@@ -216,17 +216,17 @@ impl Minion {
     }
 
     /// Collects the grains again in a thread; with `force`, the pillar is fetched even if they did not change.
-    fn refresh(&mut self, force: bool) {
+    fn refresh(&mut self, pillar: PillarRefresh) {
         let config = self.config.clone();
         self.shared.run_aside("grains", move || {
-            Some(LoopEvent::Grains(Box::new(all_grains(&config)), force))
+            Some(LoopEvent::Grains(Box::new(all_grains(&config)), pillar))
         });
     }
 
     /// Applies newly collected grains.
-    pub(super) fn new_grains(&mut self, grains: Map, force: bool) {
+    pub(super) fn new_grains(&mut self, grains: Map, pillar: PillarRefresh) {
         let changed = grains != *self.grains;
-        if !changed && !force {
+        if !changed && pillar == PillarRefresh::IfChanged {
             return;
         }
         self.grains = Arc::new(grains);
@@ -235,7 +235,7 @@ impl Minion {
         for line in &mut self.lines {
             line.me.grains = self.grains.clone();
             if line.is_up() {
-                line.refresh_pillar();
+                line.refresh_pillar(pillar == PillarRefresh::Anew);
                 asked += 1;
             }
         }
@@ -286,8 +286,10 @@ impl Minion {
             "module_refresh" if flag("notify") => {
                 self.fire_local(MODULES_REFRESHED, &halite_wire::map! {"complete" => true});
             }
-            "pillar_refresh" => self.refresh(true),
-            "grains_refresh" => self.refresh(flag("force_refresh")),
+            "pillar_refresh" if flag("clean_cache") => self.refresh(PillarRefresh::Anew),
+            "pillar_refresh" => self.refresh(PillarRefresh::Always),
+            "grains_refresh" if flag("force_refresh") => self.refresh(PillarRefresh::Always),
+            "grains_refresh" => self.refresh(PillarRefresh::IfChanged),
             "manage_schedule" => self.manage_schedule(&data),
             "manage_beacons" => self.manage_beacons(&data),
             "beacons_refresh" => self.beacon_runner.beacons.refresh(),

@@ -320,7 +320,7 @@ impl Minion {
             LoopEvent::Alive(at, alive) => self.lines[at].input(Input::Alive(alive)),
             LoopEvent::First(at, answers) => self.lines[at].input(Input::FirstAnswers(answers)),
             LoopEvent::Pillar(at, pillar) => self.new_pillar(at, pillar),
-            LoopEvent::Grains(grains, force) => self.new_grains(*grains, force),
+            LoopEvent::Grains(grains, pillar) => self.new_grains(*grains, pillar),
             LoopEvent::Order(order) => self.order(order),
             LoopEvent::BeaconsPolled(seen) => self.beacons_polled(*seen),
         }

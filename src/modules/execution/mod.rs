@@ -368,11 +368,33 @@ pub fn names_module(list: &[String], fun: &str) -> bool {
     list.is_empty() || list.iter().any(|one| one == module)
 }
 
-/// Whether users may name this function in templates, conditions and states: `whitelist_modules`. What states call for
-/// themselves is not restricted, as in Salt.
+/// Names that files of Salt's modules have, where it is not that of the module: `disable_modules` takes both.
+const FILE_NAMES: &[(&str, &str)] = &[
+    ("aptpkg", "pkg"),
+    ("cmdmod", "cmd"),
+    ("groupadd", "group"),
+    ("linux_shadow", "shadow"),
+    ("linux_sysctl", "sysctl"),
+    ("systemd_service", "service"),
+    ("useradd", "user"),
+    ("yumpkg", "pkg"),
+    ("zypperpkg", "pkg"),
+];
+
+/// Whether `disable_modules` names the function or its module.
+pub fn is_disabled(fun: &str, disabled: &[String]) -> bool {
+    let module = fun.split('.').next().unwrap_or_default();
+    let is_file = |name: &String| FILE_NAMES.contains(&(name.as_str(), module));
+    disabled
+        .iter()
+        .any(|d| d == fun || d == module || is_file(d))
+}
+
+/// Whether users may name this function in templates, conditions and states: `whitelist_modules`, `disable_modules`. What states
+/// call for themselves is not restricted.
 pub fn is_listed(ctx: &Context, fun: &str) -> bool {
-    let list = ctx.opts.get("whitelist_modules");
-    list.is_none_or(|list| names_module(&list.str_list(), fun))
+    let list = |name: &str| ctx.opts.get(name).map(Value::str_list).unwrap_or_default();
+    names_module(&list("whitelist_modules"), fun) && !is_disabled(fun, &list("disable_modules"))
 }
 
 /// Finds a function that users may name.

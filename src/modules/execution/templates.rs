@@ -16,6 +16,10 @@ impl FunctionCaller for Functions {
         super::find_listed(&self.0, function).is_some()
     }
 
+    fn allows(&self, name: &str) -> bool {
+        super::is_listed(&self.0, name)
+    }
+
     fn has_module(&self, module: &str) -> bool {
         if !super::is_listed(&self.0, module) {
             return false;

@@ -12,6 +12,12 @@ pub trait FunctionLoader {
     /// Whether there is such a module.
     fn has_module(&self, module: &str) -> bool;
 
+    /// Whether templates may name this function or module (`whitelist_modules`, `disable_modules` of a minion).
+    fn allows(&self, name: &str) -> bool {
+        let _ = name;
+        true
+    }
+
     /// Whether a name is `in salt`.
     fn contains(&self, name: &str) -> bool {
         self.function(name).is_some()
@@ -45,16 +51,17 @@ pub trait FunctionLoader {
     }
 }
 
-/// Two loaders; the first one takes precedence.
+/// Two loaders; the first one takes precedence, and the second one says what is allowed.
 pub struct ChainedLoader(pub Rc<dyn FunctionLoader>, pub Rc<dyn FunctionLoader>);
 
 impl FunctionLoader for ChainedLoader {
     fn function(&self, name: &str) -> Option<Obj> {
-        self.0.function(name).or_else(|| self.1.function(name))
+        let first = self.0.function(name).filter(|_| self.1.allows(name));
+        first.or_else(|| self.1.function(name))
     }
 
     fn has_module(&self, module: &str) -> bool {
-        self.0.has_module(module) || self.1.has_module(module)
+        (self.0.has_module(module) && self.1.allows(module)) || self.1.has_module(module)
     }
 }
 

@@ -366,7 +366,7 @@ fn load_pillar(
             saltenv,
             pillarenv: ctx.opts.str("pillarenv").map(str::to_owned),
             pillar_override: given,
-            ..PillarQuery::default()
+            ..PillarQuery::of(&ctx.opts)
         };
         ctx.pillar = Arc::new(pillar::compile_fresh(ctx, &query, template_functions)?);
     }

@@ -1,3 +1,4 @@
+mod digests;
 mod rights;
 
 use super::rules::{Call, CallApi};
