@@ -1,7 +1,7 @@
 //! The REST service of a master, compatible with Salt's `salt-api` (rest_cherrypy).
 //!
 //! One role of the master, `api`, or the daemon `halite-api`. It has no rights of its own: every command goes to `ret_port` with the
-//! credentials that the client sent or the token of its session, and the workers decide; [`master`] has the few things that it
+//! credentials that the client sent or the token of its session, and the workers decide; `master` has the few things that it
 //! asks for itself. `routes` has all paths; [`service`] decides who may use them, `handlers`
 //! answer, with [`body`] read from what clients send, [`answer`] written as they ask for it, [`session`]s and [`lowstate`]s between
 //! them. `login` and `oidc` begin sessions. [`events`] follows the bus; `stream` and `socket` tell it. `files` are those of the console and of others.
