@@ -60,7 +60,11 @@ pub(super) fn run(
 ) -> Result<(), ExitError> {
     connect_within(MASTER);
     let bus = Bus::start(config, stop)?;
-    let certificate = api.tls.as_ref().map(Certificate::load).transpose()?;
+    let certificate = api.tls.as_ref().map(Certificate::load).transpose();
+    let certificate = certificate.map_err(|e| {
+        let why = "ssl_crt and ssl_key of `api` are a certificate and its key, which this account must be able to read";
+        ExitError::new(e.status, format!("{e}: {why}"))
+    })?;
     let certificate = certificate.map(Arc::new);
     let service = Arc::new(Service::new(config, api, bus, stop));
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -72,7 +76,11 @@ pub(super) fn run(
     let address = format!("{}:{}", api.host, api.port);
     let served = runtime.block_on(async {
         let listener = TcpListener::bind((api.host.as_str(), api.port)).await;
-        let listener = listener.map_err(|e| ExitError::new(1, format!("{address}: {e}")))?;
+        let listener = listener.map_err(|e| {
+            let why =
+                "port of `api`: another program has it, or it is below 1024, which takes root";
+            ExitError::new(1, format!("{address}: {e}; {why}"))
+        })?;
         log::info!("api: listens on {address}");
         ready();
         let accepting = tokio::spawn(accept(listener, service.clone(), certificate.clone()));

@@ -5,12 +5,14 @@ use super::daemon::{CheckOption, background, begin, checked, end, pid_file, refu
 use super::start::{self, start};
 use clap::Parser;
 use halite_config::{ApiConfig, MasterConfig, load_master};
+use halite_store::audit::AuditLog;
 use halite_sys::daemon::{Report, in_background, private_umask};
 use halite_sys::memory::limit_memory;
 use halite_sys::process::drop_privileges;
 use halite_sys::sandbox::Sandbox;
 use halite_sys::service::Service;
 use halite_sys::signals::StopFlag;
+use nix::unistd::User;
 use std::cell::RefCell;
 use std::path::PathBuf;
 
@@ -67,11 +69,14 @@ pub fn run() -> i32 {
     };
     let config = match load_master(&options.common.config_dir) {
         Ok(config) => config,
-        Err(e) => return refused(&e.to_string(), 1),
+        Err(e) => return refused(&e.to_string(), EXIT_CONFIG),
     };
     let served = served(&config);
     if options.check.check_config {
-        let faults: Vec<String> = served.err().into_iter().collect();
+        let faults = served
+            .as_ref()
+            .map_or_else(|e| Some(e.clone()), |(api, user)| unusable(api, user).err());
+        let faults: Vec<String> = faults.into_iter().collect();
         return checked(&config.conf_file, &config.warnings, &faults);
     }
     let (api, user) = match served {
@@ -96,6 +101,27 @@ fn served(config: &MasterConfig) -> Result<(ApiConfig, String), String> {
         )
     })?;
     Ok((api, user))
+}
+
+/// Whether there is such an account, and whether it can write its audit log, if this process has it.
+fn unusable(api: &ApiConfig, user: &str) -> Result<(), String> {
+    let account = User::from_name(user).map_err(|e| e.to_string())?;
+    let account = account.ok_or_else(|| {
+        format!("api:user: there is no account {user:?}; the package halite-api creates halite-api")
+    })?;
+    if account.uid.is_root() {
+        return Err(format!("api:user: {user} is root by another name"));
+    }
+    let own = halite_sys::process::user_name();
+    match &api.audit_log {
+        Some(path) if own == user => AuditLog::new(path)
+            .check()
+            .map_err(|e| format!("api:audit_log: {user} cannot write {}: {e}", path.display())),
+        _ if own == user || own == "root" => Ok(()),
+        _ => Err(format!(
+            "it serves as {user} (api:user), and was started as {own}: start it as {user}, or as root"
+        )),
+    }
 }
 
 fn serve(options: &ApiOptions, mut config: MasterConfig, api: &ApiConfig, user: &str) -> i32 {
@@ -124,10 +150,9 @@ fn work(
     let _kept = pid_file(&path).map_err(|why| (why, 1))?;
     // The manager may be out of reach of the account.
     let service = RefCell::new(Service::inherited());
+    unusable(api, user).map_err(|why| (why, EXIT_NO_USER))?;
     drop_privileges(user).map_err(|e| (e.to_string(), EXIT_NO_USER))?;
-    if nix::unistd::geteuid().is_root() {
-        return Err((format!("{user} is root by another name"), EXIT_NO_USER));
-    }
+    unusable(api, user).map_err(|why| (why, 1))?;
     if let Err(e) = limit_memory(MOST_MEMORY) {
         log::warn!("the memory is not limited: {e}");
     }

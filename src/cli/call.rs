@@ -43,7 +43,7 @@ use std::sync::Arc;
         halite-call --local -g                   the grains of this host\n  \
         halite-call -d cmd.run                   documentation\n  \
         halite-call --out=json cmd.run uptime    with the master's pillar; the master gets the result as well\n\n\
-        Exit status: 0 good, 1 the function failed, 2 the key is not accepted, 64 wrong options, 77 the key is \
+        Exit status: 0 good, 1 the function failed, 2 the key is not accepted, 64 wrong options, 67 there is no account `user`, 77 the key is \
         rejected; with --retcode-passthrough the function's own."
 )]
 struct CallOptions {
@@ -370,7 +370,8 @@ fn load(options: &CallOptions) -> Result<MinionConfig, ExitError> {
     }
     config.id.parse::<MinionId>().map_err(|e| bad(&e))?;
     // The minion's account owns its files, so root switches to it (`salt/utils/verify.py check_user`).
-    if config.user != "root" {
+    let places = [&config.pki_dir, &config.cachedir, &config.sock_dir];
+    if config.user != "root" && places.into_iter().all(|place| !place.exists()) {
         make_places(&config)?;
     }
     become_user(&config)?;

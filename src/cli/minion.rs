@@ -18,7 +18,7 @@ use halite_wire::ids::MinionId;
     version,
     after_help = "Signals: TERM and INT end the minion and its jobs within two seconds, QUIT leaves the jobs running, USR1 writes a report to the temporary directory, HUP opens the log files anew.\n\n\
         Exit status: 0 stopped, 1 cannot run, 42 the master has another fingerprint than master_finger, 64 wrong \
-        options, 77 the master rejected the key.\n\n\
+        options, 67 there is no account `user`, 77 the master rejected the key.\n\n\
         Examples:\n  \
         halite-minion                     serve with /etc/halite/minion, log to the terminal\n  \
         halite-minion -d                  the same in the background\n  \

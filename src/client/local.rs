@@ -393,13 +393,15 @@ impl LocalClient {
             ));
         }
         let timeout = Duration::from_secs(self.config.publish_timeout);
+        let began = Instant::now();
         self.requester
             .ask(&body, timeout)
             .map_err(|e| ClientError::NoMaster(e.to_string()))?
             .ok_or_else(|| {
                 ClientError::NoMaster(format!(
                     "no answer on port {} within {} seconds",
-                    self.config.ret_port, self.config.publish_timeout
+                    self.config.ret_port,
+                    began.elapsed().as_secs_f64().round()
                 ))
             })
     }

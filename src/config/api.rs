@@ -252,7 +252,7 @@ impl MasterConfig {
             if self.order_masters {
                 return bad(
                     "user",
-                    "nothing on a master of masters: there it is a role of the master",
+                    "nothing with `order_masters`: on a master of masters it is a role of the master",
                 );
             }
             if api.audit_log.is_none() && !self.audit_log.is_empty() {

@@ -259,7 +259,7 @@ options! {
         permissive_acl: bool = "false";
         /// The REST service, compatible with `salt-api`, and the console: a map of `port`, `host`, `ssl_crt`, `ssl_key`, `ssl_chain`, `disable_ssl`,
         /// `max_request_body_size`, `cors_origins`, `authorized_ips`, `api_acl`, `webhook_url`, `webhook_disable_auth`, `rate_limit`, `console`,
-        /// `app`, `app_path`, `static` and `static_path`. It runs where `port` is set.
+        /// `arena`, `app`, `app_path`, `static`, `static_path`, `user` and `audit_log`. It runs where `port` is set.
         api: Map = "{}";
         /// The same under Salt's name, if `api` is not set.
         rest_cherrypy: Map = "{}";

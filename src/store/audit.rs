@@ -52,6 +52,14 @@ impl AuditLog {
         AuditLog { path }
     }
 
+    /// Whether lines can be written.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self) -> io::Result<()> {
+        self.path.as_ref().map_or(Ok(()), |path| append(path, ""))
+    }
+
     /// Writes one decision. Errors go to the ordinary log: the master does not stop working
     /// because a disk is full.
     pub fn write(&self, decision: &Decision) {

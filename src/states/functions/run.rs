@@ -218,6 +218,12 @@ pub(super) fn single(call: &mut Call<'_>) -> Result {
             low.set(key, value.clone());
         }
     }
+    if let Some(mask) = low.get("umask").map(python::str)
+        && u32::from_str_radix(&mask, 8).is_err()
+    {
+        call.retcode = EX_STATE_COMPILER_ERROR.into();
+        return Ok(vec![format!("Invalid umask: {mask}")].into());
+    }
     low.set("state", state);
     low.set("fun", function);
     low.set("__id__", name.clone());

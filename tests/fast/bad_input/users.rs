@@ -256,10 +256,20 @@ fn a_job_id_is_taken_once() {
     let free = JidClock::default().next();
     let own = place.publish("fred", &with(free.as_str())).unwrap();
     assert_eq!(own.jid, free.as_str());
+    // Parts of a batch have one jid; the record names the minions of all.
+    let mut other = job("test.echo", "web1", "glob");
+    other.jid = free.to_string();
+    other.arg = vec!["x".into()];
     refused(
-        place.publish("fred", &with(free.as_str())),
+        place.publish("fred", &other),
         "there is a job with this jid",
     );
+    let mut part = with(free.as_str());
+    part.tgt = "web2".into();
+    let part = place.publish("fred", &part).unwrap();
+    assert_eq!(part.minions, ["web2"]);
+    let kept = place.stores().jobs.get(&free).unwrap().unwrap();
+    assert_eq!(kept.minions, ["web1", "web2"]);
     let jid: Jid = root.jid.parse().unwrap();
     let kept = place.stores().jobs.get(&jid).unwrap().unwrap();
     assert_eq!(kept.minions, ["db1"]);
