@@ -5,6 +5,7 @@ use halite_config::MinionConfig;
 use halite_ipc::Framing;
 use halite_sys::daemon::{PidFile, make_dir};
 use halite_sys::exit::ExitError;
+use halite_sys::held_path::HeldDir;
 use halite_sys::process::drop_privileges;
 use halite_transport::bus::{BusHandle, BusOptions, BusServer, Tap};
 use halite_wire::ids::MinionId;
@@ -40,9 +41,12 @@ pub(super) fn prepare(config: &MinionConfig) -> Result<(), ExitError> {
         }
         // Its jobs open the log by name.
         if let Some(dir) = log.parent().filter(|dir| dir.is_dir()) {
-            let mode = dir.metadata()?.permissions().mode();
+            // The account may own the one above, and must not lead root elsewhere.
+            let held = HeldDir::by_links_of_root(dir);
+            let held = held.map_err(|e| ExitError::io("directory of the log", dir, &e))?;
+            let mode = held.path().metadata()?.permissions().mode();
             if mode & 0o001 == 0 {
-                std::fs::set_permissions(dir, PermissionsExt::from_mode(mode | 0o001))?;
+                std::fs::set_permissions(held.path(), PermissionsExt::from_mode(mode | 0o001))?;
             }
         }
     }
