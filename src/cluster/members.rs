@@ -106,6 +106,8 @@ impl Standing {
 }
 
 struct Member {
+    /// Which start of it has told this: two can fall into one second.
+    origin: String,
     standing: Standing,
     heard: Instant,
     /// Its clock less ours, in seconds.
@@ -124,7 +126,7 @@ pub enum Heard {
     Ignored,
     /// It is there.
     There,
-    /// It is there, and was away, if only for a moment.
+    /// It is there, and was away, if only for a moment: what was told meanwhile it may have missed.
     Back,
 }
 
@@ -157,10 +159,11 @@ impl Members {
         is_due
     }
 
-    /// A master has told what it is at `at` by its clock; `unix` is ours.
+    /// The start `origin` of a master has told what it is at `at` by its clock; `unix` is ours.
     pub fn heard(
         &mut self,
         peer: &str,
+        origin: &str,
         at: u64,
         standing: Standing,
         now: Instant,
@@ -176,13 +179,15 @@ impl Members {
             return Heard::Ignored;
         }
         let was_there = before.is_some_and(|m| !m.is_said && !m.standing.is_stopping);
-        if standing.is_stopping && was_there {
-            log::info!("cluster: {peer} stops");
+        if standing.is_stopping {
+            if was_there {
+                log::info!("cluster: {peer} stops");
+            }
         } else if !was_there {
             log::info!("cluster: {peer} is there (halite {})", standing.version);
         }
-        let start = |of: &Standing| (of.since, of.connects);
-        let is_back = before.is_none_or(|m| start(&m.standing) != start(&standing));
+        let is_same = |m: &Member| m.origin == origin && m.standing.connects == standing.connects;
+        let is_back = !standing.is_stopping && !(was_there && before.is_some_and(is_same));
         let is_askew = skew.unsigned_abs() > SKEW;
         let askew = is_askew.then(|| before.and_then(|m| m.askew).unwrap_or(now));
         let was_said = before.is_some_and(|m| m.is_skew_said);
@@ -194,6 +199,7 @@ impl Members {
             );
         }
         let member = Member {
+            origin: origin.to_owned(),
             standing,
             heard: now,
             skew,
@@ -277,7 +283,7 @@ mod tests {
         };
         let (at, read) = Standing::decode(&standing.encode(100)).unwrap();
         assert_eq!((at, &read), (100, &standing));
-        let heard = [0, 0].map(|_| members.heard("m2", 100, standing.clone(), start, 100));
+        let heard = [0, 0].map(|_| members.heard("m2", "m2.a", 100, standing.clone(), start, 100));
         assert_eq!(heard, [Heard::Back, Heard::There]);
         members.tick(start);
         assert_eq!(members.present(), ["m2"]);
@@ -294,9 +300,10 @@ mod tests {
             is_stopping: true,
             ..standing.clone()
         };
-        members.heard("m2", 100, standing, later, 100);
+        let heard = members.heard("m2", "m2.a", 100, standing, later, 100);
+        assert_eq!(heard, Heard::Back, "it was silent");
         assert_eq!(members.present(), ["m2"]);
-        members.heard("m2", 100, stopping, later, 100);
+        members.heard("m2", "m2.a", 100, stopping, later, 100);
         assert_eq!(members.present(), [""; 0]);
         members.tick(later + AWAY);
         assert_eq!(states(&members, later)[0], pair("m2", "stopped"));
@@ -304,8 +311,12 @@ mod tests {
             since: 5,
             ..Standing::default()
         };
-        let heard = members.heard("m2", 110, again.clone(), later, 110);
+        let heard = members.heard("m2", "m2.b", 110, again.clone(), later, 110);
         assert_eq!(heard, Heard::Back);
+        // A start in the same second, of one that could not say that it stops.
+        let heard =
+            ["m2.c", "m2.c"].map(|of| members.heard("m2", of, 110, again.clone(), later, 110));
+        assert_eq!(heard, [Heard::Back, Heard::There]);
         assert_eq!(members.present(), ["m2"]);
         // What was recorded of an earlier start.
         let recorded = Standing {
@@ -313,11 +324,18 @@ mod tests {
             since: 4,
             ..again
         };
-        let heard = members.heard("m2", 110, recorded, later, 110);
+        let heard = members.heard("m2", "m2.a", 110, recorded, later, 110);
         assert_eq!(heard, Heard::Ignored);
         assert_eq!(states(&members, later)[0], pair("m2", "up"));
         for n in 0..2 * MOST {
-            members.heard(&format!("x{n}"), 100, Standing::default(), later, 100);
+            members.heard(
+                &format!("x{n}"),
+                "x.a",
+                100,
+                Standing::default(),
+                later,
+                100,
+            );
         }
         assert_eq!(members.known.len(), MOST);
         assert_eq!(Standing::decode(b"garbage"), None);

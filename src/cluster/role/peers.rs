@@ -235,7 +235,10 @@ impl Cluster<'_> {
                 }
                 let (now, unix) = (Instant::now(), unix_now());
                 let progress = standing.progress;
-                let heard = self.peers.members.heard(&peer, at, standing, now, unix);
+                let heard = self
+                    .peers
+                    .members
+                    .heard(&peer, origin, at, standing, now, unix);
                 if heard != Heard::Ignored && at.abs_diff(unix) <= RECENT {
                     let content = self.sync.content();
                     self.peers.progress.heard(progress, content, now);
