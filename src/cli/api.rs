@@ -7,6 +7,7 @@ use clap::Parser;
 use halite_config::{ApiConfig, MasterConfig, load_master};
 use halite_store::audit::AuditLog;
 use halite_sys::daemon::{Report, in_background, private_umask};
+use halite_sys::exit::EXIT_NO_USER;
 use halite_sys::memory::limit_memory;
 use halite_sys::process::drop_privileges;
 use halite_sys::sandbox::Sandbox;
@@ -51,8 +52,6 @@ struct ApiOptions {
 
 /// Exit status for an incomplete configuration (`EX_CONFIG`).
 const EXIT_CONFIG: i32 = 78;
-/// Exit status if the account cannot be taken on, as for the master.
-const EXIT_NO_USER: i32 = 67;
 /// Most memory, as for the roles of the master.
 const MOST_MEMORY: u64 = 2 << 30;
 

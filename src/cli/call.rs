@@ -3,7 +3,7 @@
 use super::common::{ArgumentOptions, Common, IgnoredOptions, OutputOptions, fail};
 use super::output::texts;
 use super::progress::StateProgress;
-use super::start::{self, start};
+use super::start::{self, start_as};
 use clap::Parser;
 use halite_channel::channel::{Channel, Reply};
 use halite_channel::interrupt::Stop;
@@ -165,9 +165,16 @@ pub(super) fn command() -> clap::Command {
     start::command::<CallOptions>()
 }
 
+fn check(options: &CallOptions) -> Result<(), &'static str> {
+    match options.doc && options.words.len() > 1 {
+        true => Err(start::ONE_AT_ONE_TIME),
+        false => Ok(()),
+    }
+}
+
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: CallOptions = match start() {
+    let options: CallOptions = match start_as(command(), check) {
         Ok(options) => options,
         Err(status) => return status,
     };
@@ -377,6 +384,7 @@ fn load(options: &CallOptions) -> Result<MinionConfig, ExitError> {
     become_user(&config)?;
     // As in stock, a call does not create a missing log file.
     options.common.start_log(config.command_log_options());
+    log::debug!("Reading configuration from {}", config.conf_file.display());
     for warning in std::mem::take(&mut config.warnings) {
         log::debug!("{warning}");
     }

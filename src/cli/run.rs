@@ -5,12 +5,13 @@ use super::common::{ArgumentOptions, Common, EXIT_USAGE, IgnoredOptions, OutputO
 use super::gateways::register_runners;
 use super::output::{Outputter, render};
 use super::salt::{output_config, start_log};
-use super::start::{self, start};
+use super::start::{self, start_as};
 use clap::Parser;
 use halite_client::runner::{self, Args, Function, Launch, RunContext};
 use halite_config::{MasterConfig, load_master};
 use halite_master::functions::{Call, RUNNER_ROLE};
 use halite_sys::daemon::private_umask;
+use halite_sys::exit::EXIT_NO_USER;
 use halite_sys::process::{drop_privileges, role};
 use halite_sys::signals::StopFlag;
 use halite_wire::Value;
@@ -20,9 +21,6 @@ use std::cell::RefCell;
 use std::io::Read;
 use std::io::Write;
 use std::rc::Rc;
-
-/// Exit status if it cannot switch to the account of the option `user`, as in Salt.
-const EXIT_NO_USER: i32 = 67;
 
 /// Run a function on the master: inspect jobs, list connected minions, watch events.
 #[derive(Parser, Debug)]
@@ -97,9 +95,16 @@ pub(super) fn command() -> clap::Command {
     start::command::<RunOptions>()
 }
 
+fn check(options: &RunOptions) -> Result<(), &'static str> {
+    match options.doc && !options.args.is_empty() {
+        true => Err(start::ONE_AT_ONE_TIME),
+        false => Ok(()),
+    }
+}
+
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: RunOptions = match start() {
+    let options: RunOptions = match start_as(command(), check) {
         Ok(options) => options,
         Err(status) => return status,
     };
@@ -290,8 +295,12 @@ fn document(options: &RunOptions) -> i32 {
         let module = function.name.split('.').next();
         if wanted.is_empty() || function.name == wanted || module == Some(wanted) {
             found = true;
-            println!("{} {}", function.name, function.usage());
+            println!("{}:\n", function.name);
             println!("    {}\n", function.doc);
+            println!(
+                "        halite-run {}\n",
+                format!("{} {}", function.name, function.usage()).trim_end()
+            );
         }
     }
     if found {

@@ -2,7 +2,7 @@
 
 use super::common::{Common, EXIT_USAGE};
 use super::saltfile;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command, FromArgMatches, Parser};
 use halite_modules::versions;
 use std::ffi::OsString;
@@ -88,10 +88,30 @@ fn read(
     words: &[OsString],
 ) -> Result<ArgMatches, i32> {
     let all = std::iter::once(name).chain(defaults).chain(words);
-    command
-        .try_get_matches_from_mut(all)
-        .map_err(|e| failed(&e))
+    let read = command.try_get_matches_from_mut(all);
+    read.map_err(|e| match unknown_option(&e) {
+        Some(why) => failed(&command.error(ErrorKind::UnknownArgument, why)),
+        None => failed(&e),
+    })
 }
+
+/// The message about an option that does not exist, in the words of Salt's commands.
+fn unknown_option(e: &clap::Error) -> Option<String> {
+    let context = |kind| match e.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let name =
+        (e.kind() == ErrorKind::UnknownArgument).then(|| context(ContextKind::InvalidArg))??;
+    let similar = context(ContextKind::SuggestedArg);
+    let similar = similar.map_or(String::new(), |one| format!("; is it {one}?"));
+    name.starts_with('-')
+        .then(|| format!("no such option: {name}{similar}"))
+}
+
+/// The message about further words behind `--doc` and a name.
+pub(super) const ONE_AT_ONE_TIME: &str =
+    "You can only get documentation for one method at one time";
 
 fn usage(command: &mut Command, why: impl std::fmt::Display) -> i32 {
     failed(&command.error(ErrorKind::ArgumentConflict, why))

@@ -1,6 +1,9 @@
 //! Rolling batches, as a window over the minions that answer a ping (`salt/cli/batch.py`; reference
 //! `salt-local.md` 3.5), and subsets.
 
+pub use super::batch_record::{BatchOptions, hand_over, has_manager};
+
+use super::batch_record::BatchRecord;
 use super::gather::{Gather, GatherTimeouts, MinionOutcome, OnState};
 use super::local::{ClientError, Job, LocalClient, Published};
 use halite_ipc::Subscriber;
@@ -9,16 +12,6 @@ use halite_sys::signals::StopFlag;
 use halite_wire::Value;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
-
-/// Options of a batch run.
-pub struct BatchOptions {
-    /// A number, or a percentage of the minions that answer.
-    pub size: String,
-    /// Pause before a free slot is filled.
-    pub wait: Duration,
-    /// Stop at the first failure.
-    pub failhard: bool,
-}
 
 /// Observes a batch run.
 pub trait BatchObserver {
@@ -78,11 +71,19 @@ pub fn run(
     plan: &BatchOptions,
     observer: &mut dyn BatchObserver,
 ) -> Result<(), ClientError> {
-    let mut queue = VecDeque::from(ping_target(session, &job, observer)?);
-    let Some(places) = window(&plan.size, queue.len()) else {
+    let Some((ids, places)) = members(session, &job, plan, observer)? else {
         return Ok(());
     };
-    let places = places.min(queue.len().max(1));
+    let mut record = match ids.is_empty() {
+        true => None,
+        false => {
+            let part = (ids.as_slice(), places);
+            BatchRecord::begin(session.client, &job, plan, session.patience, part)
+        }
+    };
+    // All parts are one job where it has a record.
+    let jid = record.as_ref().map_or(String::new(), |r| r.jid.to_string());
+    let mut queue = VecDeque::from(ids);
     let patience = GatherTimeouts {
         together: false,
         ..session.patience
@@ -90,9 +91,15 @@ pub fn run(
     let stop = session.stop;
     let mut gather = Gather::new(session.client, session.events, Some(session.jobs), patience);
     gather.on_state = session.on_state;
+    if let Some(record) = &record {
+        gather.heed_stop(&record.jid);
+    }
     let mut free_at = vec![Instant::now(); places];
     while (!queue.is_empty() || gather.waiting() > 0) && !stop.is_set() {
         if plan.failhard && observer.failed() {
+            gather.halted.get_or_insert_with(|| "failhard".to_owned());
+        }
+        if gather.halted.is_some() {
             queue.clear();
         }
         let now = Instant::now();
@@ -106,9 +113,13 @@ pub fn run(
         }
         if !next.is_empty() {
             observer.batch_starts(&next);
+            if let Some(record) = &mut record {
+                record.started(&next);
+            }
             let published = gather.client.publish(&Job {
                 tgt: next.into(),
                 tgt_type: "list".into(),
+                jid: jid.clone(),
                 ..job.clone()
             })?;
             observer.published(&published);
@@ -116,13 +127,38 @@ pub fn run(
         }
         let before = gather.waiting();
         gather.poll(Duration::from_millis(50), &mut |id, outcome| {
+            if let Some(record) = &mut record {
+                record.ended(id, &outcome);
+            }
             observer.outcome(id, outcome)
         })?;
         let freed = before - gather.waiting();
         free_at.extend(std::iter::repeat_n(Instant::now() + plan.wait, freed));
     }
+    let interrupted = stop.is_set().then(|| "interrupted".to_owned());
+    let halted = gather.halted.clone().or(interrupted);
     gather.cancel(&mut |id, outcome| observer.outcome(id, outcome));
+    if let Some(record) = record {
+        record.over(halted.as_deref());
+    }
     Ok(())
+}
+
+/// The minions of a batch, and on how many of them it runs at a time; `None` for a size that [`is_size`] rejects.
+///
+/// # Errors
+/// Those of publishing.
+pub fn members(
+    session: &mut JobSession,
+    job: &Job,
+    plan: &BatchOptions,
+    observer: &mut dyn BatchObserver,
+) -> Result<Option<(Vec<String>, usize)>, ClientError> {
+    let ids = ping_target(session, job, observer)?;
+    let places = window(&plan.size, ids.len());
+    Ok(places
+        .map(|places| (places.min(ids.len().max(1)), ids))
+        .map(|(places, ids)| (ids, places)))
 }
 
 /// Pings the target first: only minions that answer are in the batch.

@@ -80,6 +80,10 @@ pub struct Gather<'a> {
     find_jobs: BTreeMap<String, BTreeSet<String>>,
     last_return: Instant,
     below: Option<LowerMasters>,
+    /// The event that halts this batch.
+    halt: Option<String>,
+    /// Why the batch is to be halted, once somebody has asked for it.
+    pub halted: Option<String>,
     /// Is told the results of single states while jobs run (`state_events`): minion, result, number of states.
     pub on_state: Option<OnState<'a>>,
 }
@@ -113,8 +117,15 @@ impl<'a> Gather<'a> {
             find_jobs: BTreeMap::new(),
             last_return: Instant::now(),
             below: None,
+            halt: None,
+            halted: None,
             on_state: None,
         }
+    }
+
+    /// Heeds `salt/batch/<jid>/stop` (`halite-run batch.stop`).
+    pub(super) fn heed_stop(&mut self, batch: &Jid) {
+        self.halt = Some(format!("salt/batch/{batch}/stop"));
     }
 
     /// Adds the minions of a job.
@@ -226,6 +237,10 @@ impl<'a> Gather<'a> {
             return self.read_job_cache(each);
         }
         let Some((jid, id)) = parse_return_tag(&event.tag) else {
+            if self.halt.as_ref() == Some(&event.tag) {
+                let reason = load_of(event).str("reason").map(str::to_owned);
+                self.halted = Some(reason.unwrap_or_else(|| "stop".to_owned()));
+            }
             self.on_state_result(event);
             return self.on_syndic_job(event);
         };

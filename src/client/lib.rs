@@ -1,6 +1,7 @@
 //! Clients of a master on its own host.
 
 pub mod batch;
+mod batch_record;
 pub mod call;
 pub mod command;
 pub mod copy;

@@ -342,6 +342,11 @@ impl LocalClient {
             .map_err(|e| ClientError::NoMaster(format!("{}: {e}", path.display())))
     }
 
+    /// Whether credentials are used instead of the key file.
+    pub fn has_credentials(&self) -> bool {
+        self.credentials.is_some()
+    }
+
     /// From now on, jobs are for the minions of this master alone, not for those of the others of its cluster.
     pub fn only_here(&mut self) {
         self.is_here = true;

@@ -19,8 +19,8 @@ struct LogSettings<'a> {
     console: (&'a str, &'a str),
     /// `log_fmt_logfile`, `log_datefmt_logfile`.
     logfile: (&'a str, &'a str),
-    /// `log_fmt_jid`.
-    jid: &'a str,
+    /// `log_fmt_jid`, `log_fmt_minion_id`.
+    marks: (&'a str, &'a str),
 }
 
 impl LogSettings<'_> {
@@ -30,7 +30,8 @@ impl LogSettings<'_> {
             LogFormat::Salt => Lines::Salt {
                 format: text.to_owned(),
                 date: date.to_owned(),
-                jid: self.jid.to_owned(),
+                jid: self.marks.0.to_owned(),
+                minion: self.marks.1.to_owned(),
             },
         };
         LogOptions {
@@ -71,7 +72,7 @@ fn granular(levels: &Map) -> Vec<(String, LevelFilter)> {
 }
 
 macro_rules! log_options {
-    ($($config:ident with $jid:expr;)*) => {$(
+    ($($config:ident with $marks:expr;)*) => {$(
         impl $config {
             /// Logging of a daemon with this configuration.
             pub fn log_options(&self) -> LogOptions {
@@ -84,7 +85,7 @@ macro_rules! log_options {
             }
 
             fn log_settings(&self) -> LogSettings<'_> {
-                let jid: fn(&$config) -> &str = $jid;
+                let marks: fn(&$config) -> (&str, &str) = $marks;
                 LogSettings {
                     level: &self.log_level,
                     file_level: self.log_level_logfile.as_deref(),
@@ -95,7 +96,7 @@ macro_rules! log_options {
                     granular: &self.log_granular_levels,
                     console: (&self.log_fmt_console, &self.log_datefmt),
                     logfile: (&self.log_fmt_logfile, &self.log_datefmt_logfile),
-                    jid: jid(self),
+                    marks: marks(self),
                 }
             }
         }
@@ -103,10 +104,10 @@ macro_rules! log_options {
 }
 
 log_options! {
-    MasterConfig with |c| &c.log_fmt_jid;
-    MinionConfig with |c| &c.log_fmt_jid;
-    FederationConfig with |_| "";
-    RuntimeConfig with |_| "";
+    MasterConfig with |c| (&c.log_fmt_jid, &c.log_fmt_minion_id);
+    MinionConfig with |c| (&c.log_fmt_jid, &c.log_fmt_minion_id);
+    FederationConfig with |_| ("", "");
+    RuntimeConfig with |_| ("", "");
 }
 
 /// Logging of a process that got all options of its program as a map. Levels and log file are left to the parent
@@ -129,7 +130,7 @@ pub fn log_options_of(all: &Map) -> LogOptions {
         granular: levels.unwrap_or(&none),
         console: (text("log_fmt_console"), text("log_datefmt")),
         logfile: (text("log_fmt_logfile"), text("log_datefmt_logfile")),
-        jid: text("log_fmt_jid"),
+        marks: (text("log_fmt_jid"), text("log_fmt_minion_id")),
     }
     .options()
 }

@@ -691,6 +691,8 @@ options! {
         log_datefmt_logfile: String = "'%Y-%m-%d %H:%M:%S'";
         /// Format of `%(jid)s` in `log_fmt_console` and `log_fmt_logfile`; empty when no job is known.
         log_fmt_jid: String = "'[JID: %(jid)s]'";
+        /// Format of `%(minion_id)s` in them; empty when no minion is known.
+        log_fmt_minion_id: String = "'[%(minion_id)s]'";
         /// Format of log lines on the console and, unless `log_format_logfile` is set, in the log file: `salt` (see
         /// `log_fmt_console` and `log_fmt_logfile`) or `json` (one object per line). Commands at a terminal always use
         /// `salt`.

@@ -140,8 +140,7 @@ options! {
         sysinspect_dialect: String = "seed";
         /// Fingerprint of the only master key to accept (SHA-256, hexadecimal).
         sysinspect_fingerprint: String = "''";
-        /// Globs of the functions that sysinspect masters may run here. The protocol is neither encrypted nor signed,
-        /// so anyone on the network path can act as the master: allow only what anybody may run.
+        /// Globs of the functions that sysinspect masters may run. Anyone on the network path can act as one: allow what anybody may run.
         sysinspect_functions: Vec<String> = "['test.*', grains.get, grains.item, grains.items, grains.ls, sys.list_functions]";
     }
 
@@ -436,8 +435,9 @@ options! {
         log_datefmt_logfile: String = "'%Y-%m-%d %H:%M:%S'";
         /// Format of `%(jid)s` in `log_fmt_console` and `log_fmt_logfile`; empty when no job is known.
         log_fmt_jid: String = "'[JID: %(jid)s]'";
-        /// Format of log lines on the console and, unless `log_format_logfile` is set, in the log file: `salt` (see
-        /// `log_fmt_console` and `log_fmt_logfile`) or `json` (one object per line). Commands at a terminal use `salt`.
+        /// Format of `%(minion_id)s` in them; empty when no minion is known.
+        log_fmt_minion_id: String = "'[%(minion_id)s]'";
+        /// Format of log lines, also in the file unless `log_format_logfile` is set: `salt` or `json` (one object per line).
         log_format: LogFormat = "salt";
         /// Format of lines in the log file: `salt` or `json`. Empty: `log_format`.
         log_format_logfile: Option<LogFormat> = "null";

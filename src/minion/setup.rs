@@ -4,7 +4,7 @@ use halite_channel::STACK;
 use halite_config::MinionConfig;
 use halite_ipc::Framing;
 use halite_sys::daemon::{PidFile, make_dir};
-use halite_sys::exit::ExitError;
+use halite_sys::exit::{EXIT_NO_USER, ExitError};
 use halite_sys::held_path::HeldDir;
 use halite_sys::process::drop_privileges;
 use halite_transport::bus::{BusHandle, BusOptions, BusServer, Tap};
@@ -68,9 +68,6 @@ pub fn make_places(config: &MinionConfig) -> Result<(), ExitError> {
     }
     Ok(())
 }
-
-/// Exit status if the account cannot be taken on, as for the master.
-const EXIT_NO_USER: i32 = 67;
 
 /// Root takes on the account of the option `user`.
 ///

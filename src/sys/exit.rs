@@ -4,6 +4,9 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+/// Exit status if the account of an option or of `--user` does not exist or cannot be taken on (`EX_NOUSER`), as in Salt.
+pub const EXIT_NO_USER: i32 = 67;
+
 /// An error with the exit status that goes with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExitError {

@@ -47,6 +47,7 @@ MODULES = {
     "ini": ["ini_manage"],
     "ip": ["debian_ip"],
     "iptables": ["iptables"],
+    "jinja": ["jinja"],
     "key": ["key"],
     "keyboard": ["keyboard"],
     "kmod": ["kmod"],

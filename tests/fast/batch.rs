@@ -65,16 +65,7 @@ fn record(jid: &Jid, driver: &str, ids: &[&str]) -> Map {
 #[test]
 fn a_batch_begun_with_async_is_continued() {
     let mut bed = Bed::new();
-    let minions = ["a", "b"].map(|id| Minion::halite(&bed.master, id, ""));
-    let cli = bed.master.halite_cli();
-    testing::wait_until("both minions", || {
-        let answers = cli.ask(&["-L", "a,b", "test.ping"]);
-        answers.is_ok_and(|answers| {
-            ["a", "b"]
-                .iter()
-                .all(|id| answers.get(*id) == Some(&true.into()))
-        })
-    });
+    let minions = minions(&bed);
     let jid = JidClock::default().next();
     let records = local::stock_jobs(&bed.config);
     records
@@ -134,4 +125,96 @@ fn a_batch_of_a_client_is_recorded_and_stopped() {
         .halite_cli()
         .runner(&["--out=json", "batch.stop", jid.as_str()]);
     assert_eq!(ran.json().unwrap(), false, "{}", ran.describe());
+}
+
+/// Two minions that answer.
+fn minions(bed: &Bed) -> [Minion; 2] {
+    let minions = ["a", "b"].map(|id| Minion::halite(&bed.master, id, ""));
+    let cli = bed.master.halite_cli();
+    testing::wait_until("both minions", || {
+        let answers = cli.ask(&["-L", "a,b", "test.ping"]);
+        let is_up = |answers: &serde_json::Map<String, serde_json::Value>, id: &str| {
+            answers.get(id) == Some(&true.into())
+        };
+        answers.is_ok_and(|answers| ["a", "b"].iter().all(|id| is_up(&answers, id)))
+    });
+    minions
+}
+
+/// What `halite` tells of its own batch, and that it heeds `batch.stop`.
+#[test]
+fn a_batch_of_halite_is_listed_and_stopped() {
+    let mut bed = Bed::new();
+    let minions = minions(&bed);
+    let cli = bed.master.halite_cli();
+    let mut command = cli.command("salt");
+    command.args(["-b", "1", "*", "test.sleep", "600"]);
+    command.stdout(std::process::Stdio::piped());
+    let client = command.spawn().unwrap();
+    let mut jid = String::new();
+    testing::wait_until("the batch in the list", || {
+        let list = cli.runner(&["--out=json", "batch.list_active"]).json();
+        let one = list.map(|list| list[0].clone()).unwrap_or_default();
+        let parts = ["active", "pending"].map(|part| one[part].as_u64());
+        jid = one["jid"].as_str().unwrap_or_default().to_owned();
+        one["driver"] == "cli" && parts == [Some(1); 2]
+    });
+    let stopped = cli.runner(&["--out=json", "batch.stop", &jid, "kill=True"]);
+    assert_eq!(stopped.json().unwrap(), true, "{}", stopped.describe());
+    // The first minion's job is ended; the second never gets it.
+    let out = client.wait_with_output().unwrap();
+    let out = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.contains("['a']") && !out.contains("['b']"), "{out}");
+    let halted = bed.event(&format!("salt/batch/{jid}/halted"));
+    assert_eq!(halted.str("fun"), Some("test.sleep"));
+    let known = cli.runner(&["--out=json", "jobs.list_job", &jid]);
+    assert_eq!(known.json().unwrap()["Minions"], serde_json::json!(["a"]));
+    testing::wait_until("an empty list", || {
+        local::active_batches(&bed.config).read().is_empty()
+    });
+    drop(minions);
+}
+
+#[test]
+fn a_batch_is_handed_over_to_the_master() {
+    let bed = Bed::new();
+    let minions = minions(&bed);
+    let cli = bed.master.halite_cli();
+    let args = ["--async", "-b", "1", "*", "test.arg", "x", "k=1"];
+    let ran = cli.salt(&args);
+    let jid = ran
+        .out
+        .trim()
+        .rsplit(' ')
+        .next()
+        .unwrap_or_default()
+        .to_owned();
+    assert!(
+        ran.out.contains("Executed batch command with job ID: "),
+        "{}",
+        ran.describe()
+    );
+    testing::wait_until("both returns", || {
+        let found = cli.runner(&["--out=json", "jobs.lookup_jid", &jid]).json();
+        let is_right = |one: &serde_json::Value| one["args"][0] == "x" && one["kwargs"]["k"] == 1;
+        found.is_ok_and(|all| is_right(&all["a"]) && is_right(&all["b"]))
+    });
+    testing::wait_until("the end of the batch", || {
+        let status = cli.runner(&["--out=json", "batch.status", &jid]).json();
+        status.is_ok_and(|status| status["completed"] == 2 && status["active"] == 0)
+    });
+    // Nobody but the master's account can hand over.
+    let ran = cli.salt(&[
+        "--async",
+        "-b",
+        "1",
+        "-a",
+        "pam",
+        "--username=x",
+        "--password=y",
+        "*",
+        "test.ping",
+    ]);
+    assert_eq!(ran.status, Some(64), "{}", ran.describe());
+    drop(minions);
 }

@@ -13,6 +13,7 @@ use halite_config::{MasterConfig, load_master};
 use halite_master::chown_logs;
 use halite_store::audit::{AuditLog, Decision};
 use halite_store::keys::KeyState;
+use halite_sys::exit::EXIT_NO_USER;
 use halite_sys::process::{drop_privileges, user_name};
 use halite_wire::Value;
 pub(super) use options::command;
@@ -21,9 +22,6 @@ use remote::KeyBackend;
 use show::KeyScreen;
 use std::io::{self, BufRead};
 use std::path::Path;
-
-/// Exit status if the account of `--user` does not exist, as in Salt.
-const EXIT_NO_USER: i32 = 67;
 
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {

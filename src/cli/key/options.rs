@@ -11,6 +11,8 @@ use std::path::PathBuf;
 
 /// Smallest key size in bits that may be requested.
 pub(super) const MIN_KEYSIZE: u32 = 2048;
+const TOO_SHORT: &str = "The minimum value for keysize is 2048";
+const TOO_LONG: &str = "The maximum value for keysize is 8192";
 
 /// Manages the keys of minions: accepts, rejects, deletes and shows them.
 #[derive(Parser, Debug)]
@@ -174,7 +176,7 @@ pub(super) struct KeyOptions {
     pub gen_keys_dir: PathBuf,
 
     /// Size of a new key in bits, at least 2048; by default the option `keysize`
-    #[arg(long, value_name = "BITS", value_parser = keysize, help_heading = "Making keys")]
+    #[arg(long, value_name = "BITS", help_heading = "Making keys")]
     pub keysize: Option<u32>,
 
     /// Sign the master's public key for minions that verify it
@@ -290,12 +292,29 @@ impl KeyOptions {
     }
 
     fn check(&self) -> Result<(), &'static str> {
-        let all = self.accept_all || self.reject_all || self.delete_all;
-        if all && !self.names.is_empty() {
-            return Err(
-                "--accept-all, --reject-all and --delete-all do not take names; use --accept, --reject or --delete for some keys",
-            );
+        for (is_asked, why) in [
+            (
+                self.accept_all,
+                "--accept-all: Accept all takes no arguments; --accept takes names",
+            ),
+            (
+                self.reject_all,
+                "--reject-all: Reject all takes no arguments; --reject takes names",
+            ),
+            (
+                self.delete_all,
+                "--delete-all: Delete all takes no arguments; --delete takes names",
+            ),
+        ] {
+            if is_asked && !self.names.is_empty() {
+                return Err(why);
+            }
         }
+        match self.keysize {
+            Some(bits) if bits < MIN_KEYSIZE => Err(TOO_SHORT),
+            Some(bits) if bits as usize > MAX_BITS => Err(TOO_LONG),
+            _ => Ok(()),
+        }?;
         Ok(())
     }
 }
@@ -334,17 +353,4 @@ fn list_word(word: &str) -> Result<String, String> {
     Err(format!(
         "'{word}' is not a valid argument to '--list'; choose one of pre, un, unaccepted, acc, accepted, rej, rejected, den, denied, all"
     ))
-}
-
-fn keysize(word: &str) -> Result<u32, String> {
-    let bits: u32 = word
-        .parse()
-        .map_err(|_| format!("'{word}' is not a number of bits"))?;
-    if bits < MIN_KEYSIZE {
-        return Err(format!("The minimum value for keysize is {MIN_KEYSIZE}"));
-    }
-    if bits as usize > MAX_BITS {
-        return Err(format!("The maximum value for keysize is {MAX_BITS}"));
-    }
-    Ok(bits)
 }

@@ -6,7 +6,7 @@ mod show;
 
 use super::auth::AuthOptions;
 use super::common::{ArgumentOptions, Common, IgnoredOptions, OutputConfig, OutputOptions, fail};
-use super::start::{self, start};
+use super::start::{self, start_as};
 use clap::Parser;
 use halite_config::{MasterConfig, load_master};
 
@@ -258,9 +258,17 @@ pub(super) fn command() -> clap::Command {
     start::command::<SaltOptions>()
 }
 
+fn check(options: &SaltOptions) -> Result<(), &'static str> {
+    // The first word is the function's place.
+    match options.doc && !options.args.is_empty() {
+        true => Err(start::ONE_AT_ONE_TIME),
+        false => Ok(()),
+    }
+}
+
 /// Runs the command and returns its exit status.
 pub fn run() -> i32 {
-    let options: SaltOptions = match start() {
+    let options: SaltOptions = match start_as(command(), check) {
         Ok(options) => options,
         Err(status) => return status,
     };
@@ -278,6 +286,7 @@ pub fn run() -> i32 {
 /// Tools log to the terminal only: the log file belongs to the master.
 pub(crate) fn start_log(common: &Common, config: &MasterConfig) {
     common.start_log(config.command_log_options());
+    log::debug!("Reading configuration from {}", config.conf_file.display());
 }
 
 /// The output settings of a master's configuration.

@@ -10,6 +10,8 @@ use halite_client::fleet::Fleet;
 use halite_client::gather::GatherTimeouts;
 use halite_client::local::{ClientError, Job, LocalClient, Published, resolve_target};
 use halite_config::MasterConfig;
+use halite_sys::exit::EXIT_NO_USER;
+use halite_sys::process::drop_privileges;
 use halite_sys::signals::StopFlag;
 use halite_target::Target;
 use halite_wire::yaml::{parse_input, yamlify_arg};
@@ -20,8 +22,16 @@ use std::time::Duration;
 /// Runs one command line.
 pub(super) fn run(options: SaltOptions, config: MasterConfig) -> i32 {
     if options.detached && options.batch.is_some() {
-        let why = "-b starts minions one after the other and waits for them, so it does not go with --async; leave --async out, or start it in the background of the shell";
-        return fail(why, EXIT_USAGE);
+        let why = if !batch::has_manager(&config) {
+            "-b with --async is continued by the master, which needs salt_series: 3008 and a job_cache_compat other than none"
+        } else if options.auth.is_enabled() {
+            "-b with --async is for the master's account on its host; leave --async out, or the login"
+        } else {
+            ""
+        };
+        if !why.is_empty() {
+            return fail(why, EXIT_USAGE);
+        }
     }
     let screen = match options.output.open(output_config(&config)) {
         Ok(mut screen) => {
@@ -59,7 +69,7 @@ fn job(options: &SaltOptions, config: &MasterConfig) -> Result<Job, String> {
     }
     if options.doc {
         if !fun.is_empty() {
-            words.insert(0, fun);
+            words = vec![fun];
         }
         fun = "sys.doc".into();
     }
@@ -279,13 +289,17 @@ impl JobRun {
             }
             None => None,
         };
-        if let Some(size) = size.filter(|_| !self.options.detached) {
+        let is_asked = self.options.batch.is_some() || !self.options.detached;
+        if let Some(size) = size.filter(|_| is_asked) {
+            results.is_batch = true;
             let plan = batch::BatchOptions {
                 size,
                 wait: Duration::from_secs_f64(self.options.batch_wait.clamp(0.0, 86_400.0)),
                 failhard: self.options.failhard,
             };
-            if batch::is_size(&plan.size) {
+            if batch::is_size(&plan.size) && self.options.detached {
+                return hand_over(&mut session, &job, &plan, results);
+            } else if batch::is_size(&plan.size) {
                 batch::run(&mut session, job, &plan, &mut results)?;
             } else {
                 results.screen.text(&texts::invalid_batch(&plan.size));
@@ -335,8 +349,43 @@ fn with_state_events(mut args: Vec<Value>) -> Vec<Value> {
     args
 }
 
+/// Has the master run a batch (`--async`).
+fn hand_over(
+    session: &mut JobSession,
+    job: &Job,
+    plan: &batch::BatchOptions,
+    mut results: ResultPrinter,
+) -> Result<i32, ClientError> {
+    let found = batch::members(session, job, plan, &mut results)?;
+    let Some((ids, places)) = found.filter(|(ids, _)| !ids.is_empty()) else {
+        eprint!("{}", texts::NO_RETURN_RECEIVED);
+        return Ok(EXIT_NOTHING);
+    };
+    // The record is the master's, as is the directory that it lies in.
+    if nix::unistd::geteuid().is_root()
+        && let Err(e) = drop_privileges(&session.client.config().user)
+    {
+        return Ok(fail(e, EXIT_NO_USER));
+    }
+    let part = (ids.as_slice(), places);
+    match batch::hand_over(session.client, job, plan, session.patience, part) {
+        Ok(jid) => {
+            let text = texts::executed_async_batch(jid.as_str());
+            results.screen.text(&text);
+            Ok(0)
+        }
+        Err(e) => {
+            let why = format!(
+                "the master cannot be given the batch: {e}; this needs its account, and the master must run"
+            );
+            Ok(fail(why, EXIT_NOTHING))
+        }
+    }
+}
+
 fn no_minions(results: &mut ResultPrinter, published: &Published) -> i32 {
     results.screen.text(texts::NO_MINIONS_MATCHED);
+    results.show_nothing();
     if let Some(why) = published.error.as_deref().and_then(|e| e.split_once(": ")) {
         eprintln!("ERROR: {}", why.1);
     }

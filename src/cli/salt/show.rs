@@ -29,6 +29,8 @@ pub(super) struct ResultPrinter {
     worst: i64,
     failed: bool,
     returned: bool,
+    /// Whether these are the returns of a batch, which stock shows with their job id and return code.
+    pub is_batch: bool,
     /// What was run by other programs than the minions' own, with the minions.
     elsewhere: Vec<(String, Vec<String>)>,
 }
@@ -51,6 +53,7 @@ impl ResultPrinter {
             worst: 0,
             failed: false,
             returned: false,
+            is_batch: false,
             elsewhere: Vec::new(),
         }
     }
@@ -137,8 +140,13 @@ impl ResultPrinter {
         let name =
             output::choose_name(self.screen.out.as_deref(), out, false, &self.fun).to_owned();
         self.screen.style.retcode = code;
-        let data = Value::Map(Map(vec![(id.into(), ret)]));
-        self.screen.show(&name, &data);
+        let mut data = Map::new();
+        if self.is_batch && out != "no_return" {
+            data.set("retcode", code);
+            data.set("jid", self.jid.as_str());
+        }
+        data.set(id, ret);
+        self.screen.show(&name, &data.into());
     }
 
     fn show_progress(&self) {
@@ -154,6 +162,13 @@ impl ResultPrinter {
                 self.seen,
                 self.expected
             );
+        }
+    }
+
+    /// Shows that there are no returns: programs that read JSON get a document, as from Salt.
+    pub fn show_nothing(&mut self) {
+        if let Some(name) = self.screen.out.clone() {
+            self.screen.show(&name, &Value::Map(Map::new()));
         }
     }
 
@@ -176,11 +191,15 @@ impl ResultPrinter {
             eprintln!("{}", texts::run_elsewhere_on(what, ids));
         }
         if self.seen == 0 {
+            self.show_nothing();
             eprint!("{}", texts::NO_RETURN_RECEIVED);
             return EXIT_NOTHING;
         }
         if self.failed {
-            eprint!("{}", texts::NON_ZERO_EXIT);
+            // The exit status of a batch is the highest return code.
+            if !self.is_batch {
+                eprint!("{}", texts::NON_ZERO_EXIT);
+            }
             return 1;
         }
         0

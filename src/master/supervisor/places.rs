@@ -6,15 +6,12 @@ use halite_config::{MasterConfig, SaltSeries};
 use halite_crypto::KeyString;
 use halite_store::Stores;
 use halite_sys::daemon::{PidFile, make_dir};
-use halite_sys::exit::ExitError;
+use halite_sys::exit::{EXIT_NO_USER, ExitError};
 use halite_sys::fork;
 use halite_sys::ownership::{chown, chown_tree};
 use halite_sys::process::{drop_privileges, raise_open_files, user_name};
 use halite_sys::shared::SharedSecret;
 use std::path::Path;
-
-/// Exit status if the account cannot be switched to (`EX_NOUSER`), as in Salt.
-const EXIT_NO_USER: i32 = 67;
 
 /// Runs work that loads keys into memory in a child: other children must not find them in the memory of this
 /// process.

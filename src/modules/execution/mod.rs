@@ -45,6 +45,7 @@ mod hosts;
 mod http;
 mod ini;
 mod iptables;
+mod jinja;
 mod key;
 mod keyboard;
 mod kmod;
@@ -187,6 +188,7 @@ const MODULES: &[Module] = &[
     selinux::MODULE,
     service::MODULE,
     shadow::MODULE,
+    jinja::MODULE,
     slsutil::MODULE,
     ssh::MODULE,
     ssh_pki::MODULE,

@@ -7,7 +7,7 @@ mod journal;
 mod json;
 mod salt;
 
-pub use fields::{Field, set_process_fields};
+pub use fields::{Field, set_process_fields, set_process_name};
 
 use journal::Journal;
 use log::{LevelFilter, Log, Metadata, Record};
@@ -37,6 +37,8 @@ pub enum Lines {
         date: String,
         /// `log_fmt_jid`.
         jid: String,
+        /// `log_fmt_minion_id`.
+        minion: String,
     },
     /// One JSON object per line.
     Json,
@@ -67,6 +69,7 @@ impl Default for LogOptions {
             format: format.into(),
             date: date.into(),
             jid: String::new(),
+            minion: String::new(),
         };
         let file = "%(asctime)s,%(msecs)03d [%(name)-17s:%(lineno)-4d][%(levelname)-8s][%(process)d] %(message)s";
         LogOptions {
@@ -243,7 +246,12 @@ enum LineFormat {
 impl LineFormat {
     fn of(lines: &Lines) -> LineFormat {
         match lines {
-            Lines::Salt { format, date, jid } => LineFormat::Salt(Format::parse(format, date, jid)),
+            Lines::Salt {
+                format,
+                date,
+                jid,
+                minion,
+            } => LineFormat::Salt(Format::parse(format, date, jid, minion)),
             Lines::Json => LineFormat::Json,
         }
     }

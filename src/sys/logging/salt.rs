@@ -21,11 +21,13 @@ pub(super) struct Format {
     pieces: Vec<FormatPart>,
     date: String,
     jid: String,
+    minion: String,
 }
 
 impl Format {
-    /// Parses a format; `date` is that of `asctime`, `jid` that of `%(jid)s` if a job is known (`log_fmt_jid`).
-    pub fn parse(format: &str, date: &str, jid: &str) -> Format {
+    /// Parses a format; `date` is that of `asctime`, `jid` that of `%(jid)s` if a job is known (`log_fmt_jid`), `minion` that of
+    /// `%(minion_id)s` if a minion is (`log_fmt_minion_id`).
+    pub fn parse(format: &str, date: &str, jid: &str, minion: &str) -> Format {
         let mut pieces = Vec::new();
         let mut rest = format;
         while let Some(at) = rest.find("%(") {
@@ -46,6 +48,7 @@ impl Format {
             pieces,
             date: date.to_owned(),
             jid: jid.to_owned(),
+            minion: minion.to_owned(),
         }
     }
 
@@ -83,10 +86,15 @@ impl Format {
             "name" => super::logger_name(record.target()),
             "lineno" => record.line().unwrap_or(0).to_string(),
             "levelname" => level_name(record.level()).to_owned(),
+            "processName" => super::fields::process_name().to_owned(),
             "process" => std::process::id().to_string(),
             "message" => record.args().to_string(),
             "jid" => match Fields::of(record).get(Field::Jid) {
                 Some(jid) => self.jid.replace("%(jid)s", jid),
+                None => String::new(),
+            },
+            "minion_id" => match Fields::of(record).get(Field::Minion) {
+                Some(id) => self.minion.replace("%(minion_id)s", id),
                 None => String::new(),
             },
             // Salt's own fields: coloured on a terminal there, never here.
@@ -153,8 +161,9 @@ mod tests {
 
     #[test]
     fn formats_are_pythons() {
-        let format = "[%(levelname)-8s] 100%% %(lineno)04d %(jid)s %(message)s";
-        let format = Format::parse(format, "%H", "[JID: %(jid)s]");
+        let format =
+            "[%(levelname)-8s] 100%% %(lineno)04d %(jid)s%(minion_id)s %(processName)s %(message)s";
+        let format = Format::parse(format, "%H", "[JID: %(jid)s]", "[%(minion_id)s]");
         let mut record = Record::builder();
         record
             .level(Level::Warn)
@@ -163,12 +172,12 @@ mod tests {
         let shown = "a\\nb\\u{1b}[2J\n";
         assert_eq!(
             format.line(&record.build()),
-            format!("[WARNING ] 100% 0007  {shown}")
+            format!("[WARNING ] 100% 0007  MainProcess {shown}")
         );
-        let values: &dyn log::kv::Source = &("jid", 12);
+        let values: &dyn log::kv::Source = &[("jid", "12"), ("minion", "web1")];
         assert_eq!(
             format.line(&record.key_values(values).build()),
-            format!("[WARNING ] 100% 0007 [JID: 12] {shown}")
+            format!("[WARNING ] 100% 0007 [JID: 12][web1] MainProcess {shown}")
         );
     }
 }

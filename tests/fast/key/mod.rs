@@ -205,7 +205,7 @@ fn wrong_command_lines() {
     wrong(
         &f,
         &["--keysize", "99999"],
-        "The maximum value for keysize is",
+        "The maximum value for keysize is 8192",
     );
     wrong(&f, &["--rotate-aes-key", "maybe"], "True or False");
     wrong(&f, &["--nonsense"], "--nonsense");

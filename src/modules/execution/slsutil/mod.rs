@@ -2,6 +2,7 @@
 
 mod render;
 mod serial;
+mod toml;
 
 use super::declare::{Function, Module, Result, args};
 use super::{Call, CallError, python};
@@ -60,14 +61,14 @@ pub(super) const MODULE: Module = Module {
         Function::new(
             "serialize",
             serial::serialize,
-            "Serializes data: json, yaml, msgpack or configparser.",
+            "Serializes data: json, yaml, msgpack, toml or configparser.",
         )
         .args(args![serializer, obj])
         .keywords(),
         Function::new(
             "deserialize",
             serial::deserialize,
-            "Deserializes text: json, yaml, msgpack or configparser.",
+            "Deserializes text: json, yaml, msgpack, toml or configparser.",
         )
         .args(args![serializer, stream_or_string])
         .keywords(),

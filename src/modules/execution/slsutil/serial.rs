@@ -33,6 +33,14 @@ pub fn serialize(call: &mut Call<'_>) -> Result {
         "yaml" => Ok(yaml::emit_leaves(obj).into()),
         "msgpack" => Ok(Value::Bytes(msgpack::encode(obj, Profile::Local))),
         "configparser" => ini(call, obj),
+        "toml" => match obj {
+            Value::Map(map) => Ok(super::toml::emit(map).into()),
+            other => {
+                let class = python::type_name(other);
+                let text = format!("toml needs a map, not '{class}'");
+                Err(wrong("SerializationError", text))
+            }
+        },
         _ => Err(unknown(&name)),
     }
 }
@@ -176,12 +184,13 @@ pub fn deserialize(call: &mut Call<'_>) -> Result {
     let text = String::from_utf8_lossy(bytes);
     let bad = |text: String| wrong("DeserializationError", text);
     match name.as_str() {
-        "json" | "yaml" | "configparser" | "msgpack" if given.as_bytes().is_none() => {
+        "json" | "yaml" | "configparser" | "msgpack" | "toml" if given.as_bytes().is_none() => {
             let class = python::type_name(given);
             Err(bad(format!("'{class}' object has no attribute 'read'")))
         }
         "json" => halite_wire::json::parse(text.as_bytes()).map_err(|e| bad(e.to_string())),
         "yaml" => yaml::parse(&text).map_err(|e| bad(e.message)),
+        "toml" => super::toml::parse(&text).map_err(bad),
         "msgpack" => msgpack::decode(bytes).map_err(|e| bad(e.to_string())),
         "configparser" => Ok(sections(&text).map_err(bad)?.into()),
         _ => Err(unknown(&name)),

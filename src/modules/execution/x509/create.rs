@@ -2,7 +2,7 @@
 
 use super::cert::{self, Cert, Encoding, NO_KEY};
 use super::crl::{self, Crl};
-use super::issue::local;
+use super::issue::{copy, local};
 use super::request::{self, Csr};
 use super::{keys, pem, policy, source};
 use crate::execution::command_helpers::{rewrite, write_private};
@@ -144,7 +144,11 @@ pub fn certificate(call: &mut Call<'_>) -> Result {
                 "signing_policy must be specified to request a certificate from a remote ca_server";
             return Err(CallError::Invocation(text.to_owned()));
         }
-        policy::remote(call, &server, &policy, args)?
+        let copies = ["copypath", "prepend_cn"];
+        let copies = copies.map(|name| (name, args.remove(name).unwrap_or_default()));
+        let made = policy::remote(call, &server, &policy, args)?;
+        copy(&made.0, &copies.into_iter().collect())?;
+        made
     } else {
         policy::apply(call, &policy, &mut args)?;
         if encoding == "pkcs12" && !args.contains("private_key") && args.contains("signing_cert") {

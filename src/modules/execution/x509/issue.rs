@@ -185,6 +185,15 @@ pub fn local(args: &Map) -> Result<(Cert, Option<PKey<Private>>)> {
     let draft = draft(args, true)?;
     let digest = args.get("digest").map_or("sha256".to_owned(), python::str);
     let cert = draft.sign(&digest)?;
+    copy(&cert, args)?;
+    Ok((cert, draft.private_key))
+}
+
+/// Writes a certificate into the directory `copypath` as well, if there is one.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn copy(cert: &Cert, args: &Map) -> Result<()> {
     if let Some(dir) = args.get("copypath").filter(|v| v.truthy()) {
         let named = args.get("prepend_cn").is_some_and(Value::truthy);
         let name = cert.subject.get("CN").filter(|_| named);
@@ -198,5 +207,5 @@ pub fn local(args: &Map) -> Result<(Cert, Option<PKey<Private>>)> {
         let path = path.to_string_lossy();
         pem::write(&cert.pem().into(), &path, true, Some("CERTIFICATE"))?;
     }
-    Ok((cert, draft.private_key))
+    Ok(())
 }

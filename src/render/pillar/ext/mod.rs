@@ -2,6 +2,7 @@
 //! (`Pillar.ext_pillar`, `_external_pillar_data`).
 
 mod commands;
+mod extra_minion_data;
 mod file_tree;
 mod git;
 mod nodegroups;
@@ -32,6 +33,11 @@ const EXT_PILLARS: &[ExtPillar] = &[
         name: "cmd_yaml",
         args: &["command"],
         run: commands::yaml,
+    },
+    ExtPillar {
+        name: "extra_minion_data_in_pillar",
+        args: &["include"],
+        run: extra_minion_data::run,
     },
     ExtPillar {
         name: "file_tree",

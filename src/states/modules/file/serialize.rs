@@ -9,7 +9,7 @@ use halite_modules::execution::{CallError, python, traverse};
 use halite_wire::{Map, Value, map};
 
 /// The formats that can be written.
-const SERIALIZERS: [&str; 5] = ["configparser", "json", "msgpack", "yaml", "yamlex"];
+const SERIALIZERS: [&str; 6] = ["configparser", "json", "msgpack", "toml", "yaml", "yamlex"];
 /// In a diff of data: there is no such key.
 const NOTHING: &str = "<_null_>";
 
