@@ -119,7 +119,7 @@ pub fn parse(text: &str) -> Result<Value, String> {
 fn value_of(value: toml::Value) -> Value {
     match value {
         toml::Value::String(text) => text.into(),
-        toml::Value::Integer(number) => Value::Int(number.into()),
+        toml::Value::Integer(number) => Value::Int(number),
         toml::Value::Float(number) => number.into(),
         toml::Value::Boolean(flag) => flag.into(),
         toml::Value::Datetime(at) => at.to_string().into(),
