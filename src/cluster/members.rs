@@ -187,7 +187,8 @@ impl Members {
             log::info!("cluster: {peer} is there (halite {})", standing.version);
         }
         let is_same = |m: &Member| m.origin == origin && m.standing.connects == standing.connects;
-        let is_back = !standing.is_stopping && !(was_there && before.is_some_and(is_same));
+        let is_known = was_there && before.is_some_and(is_same);
+        let is_back = !standing.is_stopping && !is_known;
         let is_askew = skew.unsigned_abs() > SKEW;
         let askew = is_askew.then(|| before.and_then(|m| m.askew).unwrap_or(now));
         let was_said = before.is_some_and(|m| m.is_skew_said);
