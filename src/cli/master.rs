@@ -102,6 +102,7 @@ fn load(options: &MasterOptions) -> Result<MasterConfig, String> {
 /// What keeps the master from running.
 fn faults(config: &MasterConfig) -> Vec<String> {
     let mut out = halite_master::check::faults(config);
+    out.extend(config.check_sockets().err().map(|e| e.to_string()));
     out.extend(absent_roles(config));
     out
 }

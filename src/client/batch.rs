@@ -1,7 +1,7 @@
 //! Rolling batches, as a window over the minions that answer a ping (`salt/cli/batch.py`; reference
 //! `salt-local.md` 3.5), and subsets.
 
-pub use super::batch_record::{BatchOptions, hand_over, has_manager};
+pub use super::batch_record::{BatchOptions, can_hand_over, hand_over, has_manager};
 
 use super::batch_record::BatchRecord;
 use super::gather::{Gather, GatherTimeouts, MinionOutcome, OnState};
@@ -132,6 +132,9 @@ pub fn run(
             }
             observer.outcome(id, outcome)
         })?;
+        if let Some(record) = &mut record {
+            record.tick();
+        }
         let freed = before - gather.waiting();
         free_at.extend(std::iter::repeat_n(Instant::now() + plan.wait, freed));
     }

@@ -14,8 +14,9 @@ use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
 use std::time::{Duration, Instant};
 
-/// How often the progress is told: each time the whole record is.
+/// How often the progress is told at most, and the time for each minion on top of it: each time the whole record is told.
 const EVERY: Duration = Duration::from_secs(1);
+const EVERY_MINION: Duration = Duration::from_millis(1);
 
 /// Options of a batch run.
 pub struct BatchOptions {
@@ -51,6 +52,10 @@ pub(super) struct BatchRecord {
     bus: Publisher,
     stamp: halite_ipc::StampStyle,
     told: Instant,
+    /// How often the progress is told.
+    every: Duration,
+    /// Whether there is something to tell.
+    is_changed: bool,
 }
 
 impl BatchRecord {
@@ -84,6 +89,8 @@ impl BatchRecord {
             bus,
             stamp: config.salt_series.stamp_style(),
             told: Instant::now(),
+            every: EVERY + EVERY_MINION * u32::try_from(ids.len()).unwrap_or(u32::MAX),
+            is_changed: false,
         };
         record.tell("new", None);
         Some(record)
@@ -94,7 +101,14 @@ impl BatchRecord {
         let now = unix_now_f64();
         self.pending.retain(|id| !ids.contains(id));
         self.active.extend(ids.iter().map(|id| (id.clone(), now)));
-        self.tell("progress", None);
+        self.is_changed = true;
+    }
+
+    /// Tells what has changed, if it is time.
+    pub fn tick(&mut self) {
+        if self.is_changed && self.told.elapsed() >= self.every {
+            self.tell("progress", None);
+        }
     }
 
     /// How the job has ended on a minion.
@@ -111,9 +125,7 @@ impl BatchRecord {
             }
             _ => self.failed.set(id, "timeout"),
         }
-        if self.told.elapsed() >= EVERY {
-            self.tell("progress", None);
-        }
+        self.is_changed = true;
     }
 
     /// The batch is over; it was halted for this reason if minions are left.
@@ -125,7 +137,7 @@ impl BatchRecord {
     }
 
     fn tell(&mut self, what: &str, halted: Option<&str>) {
-        self.told = Instant::now();
+        (self.told, self.is_changed) = (Instant::now(), false);
         let mut state = self.head.clone();
         state.set("pending", self.pending.clone());
         let active = self.active.iter();
@@ -144,9 +156,21 @@ impl BatchRecord {
             payload: msgpack::encode_map(&data, Profile::Local),
         };
         if let Err(e) = self.bus.fire(&event) {
-            log::debug!("nobody learns how far the batch is: {e}");
+            log::warn!(
+                "the master does not learn how far batch {} is: {e}",
+                self.jid
+            );
         }
     }
+}
+
+/// Whether this process may hand batches over: only the master's account, and root, can write to its bus.
+///
+/// # Errors
+/// The bus cannot be connected to.
+pub fn can_hand_over(config: &MasterConfig) -> Result<(), Box<dyn std::error::Error>> {
+    Publisher::connect(config.event_pull(), Framing::Prefixed)?;
+    Ok(())
 }
 
 /// Hands a batch over to the master, which runs it; this process must have the master's account.
@@ -220,6 +244,6 @@ fn head(
         "batch_wait" => plan.wait.as_secs_f64(), "timeout" => patience.timeout.as_secs(),
         "gather_job_timeout" => patience.find_job.as_secs(), "last_progress" => now, "created" => now,
         "halted" => false, "halted_reason" => Value::Nil, "driver" => driver, "ret" => job.ret.as_str(),
-        "user" => client.user(),
+        "user" => client.user(), "options" => client.options(job),
     }
 }

@@ -352,12 +352,18 @@ impl LocalClient {
         self.is_here = true;
     }
 
+    /// What is published beside the function and its arguments.
+    pub fn options(&self, job: &Job) -> Map {
+        let mut options = job.kwargs.clone();
+        if self.is_here {
+            options.set("here", true);
+        }
+        options
+    }
+
     /// Publishes a job.
     pub fn publish(&mut self, job: &Job) -> Result<Published, ClientError> {
-        let mut kwargs = job.kwargs.clone();
-        if self.is_here {
-            kwargs.set("here", true);
-        }
+        let mut kwargs = self.options(job);
         let key = match &self.credentials {
             Some(credentials) => {
                 credentials.add_to(&mut kwargs);

@@ -89,14 +89,22 @@ impl MasterConfig {
             let text = format!("'publish_private' has no effect with {option}");
             c.warnings.push(text);
         }
-        let pools = c.read_pools(&checks)?;
+        c.read_pools(&checks)?;
+        Ok(c)
+    }
+
+    /// Checks the paths of the sockets, which only the master itself needs all of.
+    ///
+    /// # Errors
+    /// The system does not allow paths of that length.
+    pub fn check_sockets(&self) -> Result<(), ConfigError> {
+        let pools = self.pools();
         let longest = pools.iter().map(|p| p.name.len() + "workers-.ipc".len());
         let longest = longest
             .max()
             .unwrap_or(0)
             .max("master_event_pull.ipc".len());
-        paths::check_sockets(&c.sock_dir, &"x".repeat(longest))?;
-        Ok(c)
+        paths::check_sockets(&self.sock_dir, &"x".repeat(longest))
     }
 
     /// Fills in what depends on the Salt that is installed on this host; `chosen`: `salt_series` is set.

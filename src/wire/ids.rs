@@ -158,6 +158,13 @@ impl Jid {
         Jid(at.strftime("%Y%m%d%H%M%S%6f").to_string().into())
     }
 
+    /// Whether its time is at most `far` seconds from `now`, in Unix seconds.
+    pub fn is_near(&self, now: i64, far: i64) -> bool {
+        let digits = |jid: &Jid| jid.as_str().get(..14).unwrap_or_default().to_owned();
+        let [first, last] = [now - far, now + far].map(|at| digits(&Jid::from_time(at.max(0), 0)));
+        (first..=last).contains(&digits(self))
+    }
+
     /// The same jid with the process id appended (option `unique_jid`).
     pub fn with_pid(&self, pid: u32) -> Jid {
         Jid(format!("{}_{pid}", &self.0[..JID_DIGITS]).into())

@@ -72,9 +72,17 @@ fn a_batch_begun_with_async_is_continued() {
         .save_batch(&jid, &record(&jid, "master", &["a", "b"]))
         .unwrap();
     bed.fire(&jid, "new", map! {"jid" => jid.as_str()});
+    // Whoever may fire events says nothing about what is run, and in whose name.
+    let mut forged = record(&jid, "cli", &["b"]);
+    forged.set("arg", vec![Value::from("forged")]);
+    for what in ["new", "progress", "halted"] {
+        bed.fire(&jid, what, map! {"state" => forged.clone()});
+    }
     for id in ["a", "b"] {
         let ret = bed.event(&format!("salt/job/{jid}/ret/{id}"));
         let value = ret.get("return").and_then(Value::as_map).unwrap();
+        let args = value.get("args").map(Value::str_list).unwrap_or_default();
+        assert_eq!(args, ["x"]);
         let kwargs = value.get("kwargs").and_then(Value::as_map).unwrap();
         assert_eq!(kwargs.get("k"), Some(&Value::Int(1)));
     }
@@ -180,6 +188,25 @@ fn a_batch_is_handed_over_to_the_master() {
     let bed = Bed::new();
     let minions = minions(&bed);
     let cli = bed.master.halite_cli();
+    // What else is published goes with it: this executor exists nowhere.
+    let wrong = [
+        "--async",
+        "-b",
+        "1",
+        "--module-executors=[nowhere]",
+        "a",
+        "test.ping",
+    ];
+    let ran = cli.salt(&wrong);
+    let jid = ran.out.trim().rsplit(' ').next().unwrap_or_default();
+    testing::wait_until("a failure", || {
+        let found = cli.runner(&["--out=json", "jobs.lookup_jid", jid]).json();
+        found.is_ok_and(|all| {
+            all["a"]
+                .as_str()
+                .is_some_and(|text| text.contains("nowhere"))
+        })
+    });
     let args = ["--async", "-b", "1", "*", "test.arg", "x", "k=1"];
     let ran = cli.salt(&args);
     let jid = ran

@@ -356,6 +356,15 @@ fn hand_over(
     plan: &batch::BatchOptions,
     mut results: ResultPrinter,
 ) -> Result<i32, ClientError> {
+    let refused = |e: &dyn std::fmt::Display| {
+        let why = format!(
+            "the master cannot be given the batch: {e}; this needs its account, and the master must run"
+        );
+        Ok(fail(why, EXIT_NOTHING))
+    };
+    if let Err(e) = batch::can_hand_over(session.client.config()) {
+        return refused(&e);
+    }
     let found = batch::members(session, job, plan, &mut results)?;
     let Some((ids, places)) = found.filter(|(ids, _)| !ids.is_empty()) else {
         eprint!("{}", texts::NO_RETURN_RECEIVED);
@@ -374,12 +383,7 @@ fn hand_over(
             results.screen.text(&text);
             Ok(0)
         }
-        Err(e) => {
-            let why = format!(
-                "the master cannot be given the batch: {e}; this needs its account, and the master must run"
-            );
-            Ok(fail(why, EXIT_NOTHING))
-        }
+        Err(e) => refused(&e),
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) struct Plan {
     wait: Vec<f64>,
     halted: Option<String>,
     last_progress: f64,
+    /// Nobody gets the job, and nobody is late: minions may still be on their way back to a master that was away.
+    is_paused: bool,
 }
 
 /// What a step changed.
@@ -62,8 +64,36 @@ impl Plan {
                 .get("last_progress")
                 .and_then(number)
                 .unwrap_or_default(),
+            is_paused: false,
             record,
         }
+    }
+
+    /// Waits until [`Plan::resume`].
+    pub fn pause(&mut self) {
+        self.is_paused = true;
+    }
+
+    /// Goes on after a pause; whoever has the job has its whole time once more.
+    pub fn resume(&mut self, now: f64) {
+        if std::mem::take(&mut self.is_paused) {
+            self.active.iter_mut().for_each(|(_, since)| *since = now);
+        }
+    }
+
+    /// Whether a minion has the job and has not returned.
+    pub fn is_active(&self, id: &str) -> bool {
+        self.active.iter().any(|(one, _)| one == id)
+    }
+
+    /// Whether a minion would be given up at this time.
+    pub fn is_anyone_late(&self, now: f64) -> bool {
+        let patience = self.patience();
+        !self.is_paused && self.active.iter().any(|(_, since)| now - since >= patience)
+    }
+
+    fn patience(&self) -> f64 {
+        self.seconds("timeout", TIMEOUT) + self.seconds("gather_job_timeout", GATHER_JOB_TIMEOUT)
     }
 
     /// The record to keep.
@@ -93,17 +123,16 @@ impl Plan {
         out
     }
 
-    /// One minion returned `value` with `retcode`.
-    pub fn returned(&mut self, id: &str, value: Value, retcode: Value, now: f64) -> Step {
-        if self.is_settled(id) {
+    /// A minion returned with `retcode`; the return itself is in the job cache. Only who has the job counts: any minion can
+    /// return any job.
+    pub fn returned(&mut self, id: &str, retcode: Value, now: f64) -> Step {
+        if !self.is_active(id) {
             return Step::default();
         }
         self.active.retain(|(one, _)| one != id);
         let failed = worst(&retcode) > 0;
-        self.done.set(
-            id,
-            Value::Map(halite_wire::map! {"ret" => value, "retcode" => retcode}),
-        );
+        let entry = halite_wire::map! {"ret" => Value::Nil, "retcode" => retcode};
+        self.done.set(id, Value::Map(entry));
         self.free_later(now);
         if failed && self.flag("failhard") {
             self.halt("failhard");
@@ -117,8 +146,10 @@ impl Plan {
     /// Gives up on minions that are late, and fills places that are free.
     pub fn step(&mut self, now: f64) -> Step {
         let mut step = Step::default();
-        let patience = self.seconds("timeout", TIMEOUT)
-            + self.seconds("gather_job_timeout", GATHER_JOB_TIMEOUT);
+        if self.is_paused {
+            return step;
+        }
+        let patience = self.patience();
         let (late, active) = std::mem::take(&mut self.active)
             .into_iter()
             .partition(|(_, since)| now - since >= patience);
@@ -157,10 +188,6 @@ impl Plan {
     /// Whether nothing is left to do.
     pub fn is_over(&self) -> bool {
         self.is_halted() || (self.pending.is_empty() && self.active.is_empty())
-    }
-
-    fn is_settled(&self, id: &str) -> bool {
-        self.done.contains(id) || self.failed.contains(id)
     }
 
     fn free_later(&mut self, now: f64) {
@@ -222,22 +249,13 @@ mod tests {
     fn a_return_makes_room_for_the_next_minion() {
         let mut plan = plan(Map::new());
         assert_eq!(plan.step(101.0), Step::default());
-        assert_eq!(
-            publish(plan.returned("a", true.into(), 0.into(), 101.0)),
-            ["c"]
-        );
+        assert_eq!(publish(plan.returned("a", 0.into(), 101.0)), ["c"]);
         // The second time it is an echo.
-        assert_eq!(
-            plan.returned("a", true.into(), 0.into(), 102.0),
-            Step::default()
-        );
-        assert_eq!(
-            publish(plan.returned("b", true.into(), 1.into(), 102.0)),
-            ["d"]
-        );
+        assert_eq!(plan.returned("a", 0.into(), 102.0), Step::default());
+        assert_eq!(publish(plan.returned("b", 1.into(), 102.0)), ["d"]);
         assert!(!plan.is_over());
-        plan.returned("c", true.into(), 0.into(), 103.0);
-        plan.returned("d", true.into(), 0.into(), 103.0);
+        plan.returned("c", 0.into(), 103.0);
+        plan.returned("d", 0.into(), 103.0);
         assert!(plan.is_over() && !plan.is_halted());
         let record = plan.to_map();
         assert_eq!(record.str("own"), Some("kept"));
@@ -261,10 +279,7 @@ mod tests {
     #[test]
     fn a_pause_keeps_places_empty() {
         let mut plan = plan(halite_wire::map! {"batch_wait" => 3});
-        assert_eq!(
-            publish(plan.returned("a", true.into(), 0.into(), 101.0)),
-            [""; 0]
-        );
+        assert_eq!(publish(plan.returned("a", 0.into(), 101.0)), [""; 0]);
         assert_eq!(publish(plan.step(103.9)), [""; 0]);
         assert_eq!(publish(plan.step(104.0)), ["c"]);
     }
@@ -272,18 +287,33 @@ mod tests {
     #[test]
     fn the_first_failure_may_end_it() {
         let mut plan = plan(halite_wire::map! {"failhard" => true});
-        assert_eq!(
-            publish(plan.returned("a", true.into(), 0.into(), 101.0)),
-            ["c"]
-        );
+        assert_eq!(publish(plan.returned("a", 0.into(), 101.0)), ["c"]);
         let codes = Value::Map(halite_wire::map! {"test.ping" => 0, "cmd.run" => 2});
-        assert_eq!(
-            publish(plan.returned("b", false.into(), codes, 101.0)),
-            [""; 0]
-        );
+        assert_eq!(publish(plan.returned("b", codes, 101.0)), [""; 0]);
         assert!(plan.is_over() && plan.is_halted());
         let again = Plan::new(plan.to_map());
         assert!(again.is_halted());
         assert_eq!(again.to_map().str("halted_reason"), Some("failhard"));
+    }
+
+    #[test]
+    fn only_who_has_the_job_counts() {
+        let mut plan = plan(halite_wire::map! {"failhard" => true});
+        for id in ["c", "stranger"] {
+            assert_eq!(plan.returned(id, 1.into(), 101.0), Step::default(), "{id}");
+        }
+        assert!(!plan.is_halted() && plan.to_map().get("done").is_some_and(|d| !d.truthy()));
+    }
+
+    #[test]
+    fn nothing_is_sent_and_nobody_is_late_in_a_pause() {
+        let mut plan = plan(Map::new());
+        plan.pause();
+        assert_eq!(publish(plan.returned("a", 0.into(), 101.0)), [""; 0]);
+        assert!(!plan.is_anyone_late(1000.0));
+        assert_eq!(plan.step(1000.0), Step::default());
+        plan.resume(1000.0);
+        assert_eq!(publish(plan.step(1000.0)), ["c"]);
+        assert!(!plan.is_anyone_late(1014.9) && plan.is_anyone_late(1015.0));
     }
 }

@@ -307,7 +307,7 @@ fn unusable_jid(worker: &Context, load: &Map) -> Result<Option<&'static str>, Ex
         return Ok(None);
     };
     let now = unix_now_i64();
-    Ok(if !is_near(&jid, now) {
+    Ok(if !jid.is_near(now, FAR) {
         Some("the jid is too far from the present time")
     } else {
         // The batches of stock 3008's `salt -b` are parts of one job.
@@ -320,12 +320,6 @@ fn unusable_jid(worker: &Context, load: &Map) -> Result<Option<&'static str>, Ex
         job.is_some_and(|job| is_other(&job))
             .then_some("there is a job with this jid")
     })
-}
-
-fn is_near(jid: &Jid, now: i64) -> bool {
-    let digits = |jid: &Jid| jid.as_str().get(..14).unwrap_or_default().to_owned();
-    let [first, last] = [now - FAR, now + FAR].map(|at| digits(&Jid::from_time(at.max(0), 0)));
-    (first..=last).contains(&digits(jid))
 }
 
 /// On which of these minions the caller may run this job.
@@ -434,7 +428,7 @@ fn error(name: &str) -> Map {
 fn refused(worker: &mut Context, mut load: Map, name: &str) -> Value {
     // Only a client that chose its jid listens for that tag. An event about another job would be a lie.
     let is_new = |worker: &Context, jid: &Jid| {
-        is_near(jid, unix_now_i64()) && matches!(worker.stores.jobs.get(jid), Ok(None))
+        jid.is_near(unix_now_i64(), FAR) && matches!(worker.stores.jobs.get(jid), Ok(None))
     };
     if let Some(Ok(jid)) = load.str("jid").map(str::parse::<Jid>)
         && is_new(worker, &jid)

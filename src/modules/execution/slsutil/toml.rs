@@ -112,7 +112,13 @@ fn quoted(text: &str) -> String {
 /// # Errors
 /// Where it is not TOML.
 pub fn parse(text: &str) -> Result<Value, String> {
-    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| e.to_string())?;
+    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| {
+        let line = e
+            .span()
+            .and_then(|at| text.get(..at.start))
+            .map_or(1, |before| before.matches('\n').count() + 1);
+        format!("{:.300} (line {line})", e.message())
+    })?;
     Ok(value_of(table.into()))
 }
 

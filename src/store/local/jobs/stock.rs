@@ -90,6 +90,11 @@ impl StockLayout {
         read_map(&self.path(jid).join(BATCH))
     }
 
+    /// Whether there is a record of a batch.
+    pub fn has_batch(&self, jid: &Jid) -> bool {
+        self.path(jid).join(BATCH).exists()
+    }
+
     /// Writes the record of a batch.
     ///
     /// # Errors
