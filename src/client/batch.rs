@@ -27,6 +27,8 @@ pub trait BatchObserver {
     fn outcome(&mut self, id: &str, outcome: MinionOutcome);
     /// Whether a minion failed or did not return.
     fn failed(&self) -> bool;
+    /// The batch has ended for this reason before these minions got the job.
+    fn halted(&mut self, reason: &str, left: &[String]);
 }
 
 /// A client, and what it needs to wait for returns.
@@ -94,13 +96,14 @@ pub fn run(
     if let Some(record) = &record {
         gather.heed_stop(&record.jid);
     }
+    let mut left: Vec<String> = Vec::new();
     let mut free_at = vec![Instant::now(); places];
     while (!queue.is_empty() || gather.waiting() > 0) && !stop.is_set() {
         if plan.failhard && observer.failed() {
             gather.halted.get_or_insert_with(|| "failhard".to_owned());
         }
         if gather.halted.is_some() {
-            queue.clear();
+            left.extend(queue.drain(..));
         }
         let now = Instant::now();
         let mut next = Vec::new();
@@ -141,6 +144,10 @@ pub fn run(
     let interrupted = stop.is_set().then(|| "interrupted".to_owned());
     let halted = gather.halted.clone().or(interrupted);
     gather.cancel(&mut |id, outcome| observer.outcome(id, outcome));
+    left.extend(queue);
+    if let Some(reason) = halted.as_deref().filter(|_| !left.is_empty()) {
+        observer.halted(reason, &left);
+    }
     if let Some(record) = record {
         record.over(halted.as_deref());
     }

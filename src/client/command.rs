@@ -190,6 +190,13 @@ impl BatchObserver for Collected {
     fn failed(&self) -> bool {
         self.failed
     }
+
+    fn halted(&mut self, reason: &str, left: &[String]) {
+        log::warn!(
+            "a batch was halted ({reason}) before {} minions got the job",
+            left.len()
+        );
+    }
 }
 
 /// Positional and keyword arguments in the form used in jobs (`salt/utils/args.py condition_input`).

@@ -54,6 +54,22 @@ pub fn executing_run_on(minions: &[String]) -> String {
     format!("\nExecuting run on {minions}\n\n")
 }
 
+/// Standard error at the end of a batch that was halted.
+pub fn batch_halted(reason: &str, left: &[String]) -> String {
+    let more = left.len().saturating_sub(NAMED);
+    let named = left
+        .iter()
+        .take(NAMED)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    let more = match more {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("ERROR: the batch was halted ({reason}); not sent to {named}{more}\n")
+}
+
 /// In a batch run, a minion that did not answer its ping is skipped.
 pub fn batch_minion_down(minion: &str) -> String {
     format!("Minion {minion} did not respond. No job will be sent.\n")

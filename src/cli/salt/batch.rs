@@ -30,4 +30,8 @@ impl BatchObserver for ResultPrinter {
     fn failed(&self) -> bool {
         ResultPrinter::failed(self)
     }
+
+    fn halted(&mut self, reason: &str, left: &[String]) {
+        self.leave(&texts::batch_halted(reason, left));
+    }
 }

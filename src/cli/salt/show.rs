@@ -72,6 +72,12 @@ impl ResultPrinter {
         self.failed
     }
 
+    /// Minions did not get the job, and this says so.
+    pub fn leave(&mut self, text: &str) {
+        self.failed = true;
+        eprint!("{text}");
+    }
+
     /// Handles the outcome of one minion.
     pub fn add(&mut self, id: &str, outcome: MinionOutcome) {
         self.seen += 1;

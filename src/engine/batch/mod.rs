@@ -227,7 +227,9 @@ impl Manager<'_> {
 
     /// A client tells how far its batch is.
     fn told(&mut self, jid: &Jid, data: Map, over: bool) {
-        if self.index.read().contains(jid) && self.keep(jid, data) && over {
+        // Also of one that is stopped, whose last returns its client still tells.
+        let is_known = self.index.read().contains(jid) || self.records.has_batch(jid);
+        if is_known && self.keep(jid, data) && over {
             self.index.remove(jid);
         }
     }
@@ -242,8 +244,10 @@ impl Manager<'_> {
         if !is_clients || !jid.is_near(unix_now_i64(), FAR) || self.active.contains_key(jid) {
             return false;
         }
-        let known = self.records.batch(jid);
-        if known.is_some_and(|known| known.str("driver") != Some("cli")) {
+        let halted = |record: &Map| record.get("halted").is_some_and(Value::truthy);
+        if let Some(known) = self.records.batch(jid)
+            && (known.str("driver") != Some("cli") || halted(&known) && !halted(&record))
+        {
             return false;
         }
         // The returns are in the job cache.

@@ -152,7 +152,8 @@ fn compiled(call: &Call<'_>) -> Result<Map> {
     let query = PillarQuery {
         pillarenv,
         pillar_override: over.into_map().unwrap_or_default(),
-        ..PillarQuery::default()
+        saltenv: None,
+        ..PillarQuery::of(opts)
     };
     compile(call, &query)
 }

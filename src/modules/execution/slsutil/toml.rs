@@ -117,7 +117,11 @@ pub fn parse(text: &str) -> Result<Value, String> {
             .span()
             .and_then(|at| text.get(..at.start))
             .map_or(1, |before| before.matches('\n').count() + 1);
-        format!("{:.300} (line {line})", e.message())
+        let why = match e.message() {
+            "" => "a value is missing or not complete",
+            why => why,
+        };
+        format!("{why:.300} (line {line})")
     })?;
     Ok(value_of(table.into()))
 }

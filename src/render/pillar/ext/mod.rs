@@ -73,7 +73,11 @@ impl ExtArgs {
                 for (name, value) in map.iter() {
                     match name.as_str().filter(|name| names.contains(name)) {
                         Some(name) => args.set(name, value.clone()),
-                        None => return Err(format!("there is no argument {name:?}")),
+                        None => {
+                            let name = name.as_str().unwrap_or("that is no text");
+                            let names = names.join(", ");
+                            return Err(format!("there is no argument '{name}'; it takes {names}"));
+                        }
                     }
                 }
                 return Ok(ExtArgs(args));
