@@ -166,10 +166,7 @@ pub(super) fn command() -> clap::Command {
 }
 
 fn check(options: &CallOptions) -> Result<(), &'static str> {
-    match options.doc && options.words.len() > 1 {
-        true => Err(start::ONE_AT_ONE_TIME),
-        false => Ok(()),
-    }
+    start::only_one(options.doc, options.words.get(1..).unwrap_or_default())
 }
 
 /// Runs the command and returns its exit status.

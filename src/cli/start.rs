@@ -109,9 +109,13 @@ fn unknown_option(e: &clap::Error) -> Option<String> {
         .then(|| format!("no such option: {name}{similar}"))
 }
 
-/// The message about further words behind `--doc` and a name.
-pub(super) const ONE_AT_ONE_TIME: &str =
-    "You can only get documentation for one method at one time";
+/// Refuses further words behind `--doc` and a name, in the words of Salt's commands.
+pub(super) fn only_one(is_doc: bool, more: &[String]) -> Result<(), &'static str> {
+    if is_doc && !more.is_empty() {
+        return Err("You can only get documentation for one method at one time");
+    }
+    Ok(())
+}
 
 fn usage(command: &mut Command, why: impl std::fmt::Display) -> i32 {
     failed(&command.error(ErrorKind::ArgumentConflict, why))

@@ -166,9 +166,8 @@ pub fn members(
 ) -> Result<Option<(Vec<String>, usize)>, ClientError> {
     let ids = ping_target(session, job, observer)?;
     let places = window(&plan.size, ids.len());
-    Ok(places
-        .map(|places| (places.min(ids.len().max(1)), ids))
-        .map(|(places, ids)| (ids, places)))
+    let most = ids.len().max(1);
+    Ok(places.map(|places| (ids, places.min(most))))
 }
 
 /// Pings the target first: only minions that answer are in the batch.

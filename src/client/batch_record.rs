@@ -3,6 +3,7 @@
 //! A client that runs a batch tells of it in events `salt/batch/<jid>/...`, which the role `batch` records; one that hands it over
 //! to the master writes the record, from which the role continues it.
 
+use super::call::fire;
 use super::gather::{GatherTimeouts, MinionOutcome};
 use super::local::{Job, LocalClient};
 use halite_config::{JobCacheCompat, MasterConfig, SaltSeries};
@@ -193,14 +194,8 @@ pub fn hand_over(
         patience,
         (ids, places, &jid, Driver::Master),
     );
-    let mut bus = Publisher::connect(config.event_pull(), Framing::Prefixed)?;
     local::stock_jobs(config).save_batch(&jid, &record)?;
-    let mut data = news(&record);
-    data.set("_stamp", stamp_now(config.salt_series.stamp_style()));
-    bus.fire(&Event {
-        tag: format!("salt/batch/{jid}/new"),
-        payload: msgpack::encode_map(&data, Profile::Local),
-    })?;
+    fire(config, format!("salt/batch/{jid}/new"), news(&record))?;
     Ok(jid)
 }
 

@@ -256,7 +256,6 @@ fn fork(stat: &ProcStat) -> io::Result<Option<Pid>> {
 /// Resets a forked child to the state of a freshly executed program.
 fn begin(spec: &RoleSpec, signals: &SignalPipe, stat: &ProcStat, parent: Pid) -> io::Result<()> {
     nix::unistd::setpgid(Pid::from_raw(0), Pid::from_raw(0))?;
-    crate::logging::set_process_name(&spec.role);
     signals.release();
     close_private()?;
     let null = File::open("/dev/null")?;

@@ -314,8 +314,7 @@ impl KeyOptions {
             Some(bits) if bits < MIN_KEYSIZE => Err(TOO_SHORT),
             Some(bits) if bits as usize > MAX_BITS => Err(TOO_LONG),
             _ => Ok(()),
-        }?;
-        Ok(())
+        }
     }
 }
 

@@ -56,18 +56,10 @@ pub fn executing_run_on(minions: &[String]) -> String {
 
 /// Standard error at the end of a batch that was halted.
 pub fn batch_halted(reason: &str, left: &[String]) -> String {
-    let more = left.len().saturating_sub(NAMED);
-    let named = left
-        .iter()
-        .take(NAMED)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
-    let more = match more {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    format!("ERROR: the batch was halted ({reason}); not sent to {named}{more}\n")
+    format!(
+        "ERROR: the batch was halted ({reason}); not sent to {}\n",
+        named(left)
+    )
 }
 
 /// In a batch run, a minion that did not answer its ping is skipped.
@@ -213,11 +205,15 @@ pub fn run_elsewhere(fun: &str, ret: &Map) -> Option<String> {
 
 /// The same of several minions.
 pub fn run_elsewhere_on(what: &str, ids: &[String]) -> String {
-    let named = ids.iter().take(NAMED).map(String::as_str);
-    let names = named.collect::<Vec<_>>().join(", ");
-    let rest = match ids.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    format!("{what} on {names}{rest}")
+    format!("{what} on {}", named(ids))
+}
+
+/// The first of some minions by name, and how many more there are.
+fn named(ids: &[String]) -> String {
+    let names = ids.iter().take(NAMED).map(String::as_str);
+    let names = names.collect::<Vec<_>>().join(", ");
+    match ids.len().saturating_sub(NAMED) {
+        0 => names,
+        more => format!("{names} and {more} more"),
+    }
 }

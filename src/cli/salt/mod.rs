@@ -259,11 +259,7 @@ pub(super) fn command() -> clap::Command {
 }
 
 fn check(options: &SaltOptions) -> Result<(), &'static str> {
-    // The first word is the function's place.
-    match options.doc && !options.args.is_empty() {
-        true => Err(start::ONE_AT_ONE_TIME),
-        false => Ok(()),
-    }
+    start::only_one(options.doc, &options.args)
 }
 
 /// Runs the command and returns its exit status.

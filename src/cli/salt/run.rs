@@ -22,14 +22,12 @@ use std::time::Duration;
 /// Runs one command line.
 pub(super) fn run(options: SaltOptions, config: MasterConfig) -> i32 {
     if options.detached && options.batch.is_some() {
-        let why = if !batch::has_manager(&config) {
-            "-b with --async is continued by the master, which needs salt_series: 3008 and a job_cache_compat other than none"
-        } else if options.auth.is_enabled() {
-            "-b with --async is for the master's account on its host; leave --async out, or the login"
-        } else {
-            ""
-        };
-        if !why.is_empty() {
+        if !batch::has_manager(&config) {
+            let why = "-b with --async is continued by the master, which needs salt_series: 3008 and a job_cache_compat other than none";
+            return fail(why, EXIT_USAGE);
+        }
+        if options.auth.is_enabled() {
+            let why = "-b with --async is for the master's account on its host; leave --async out, or the login";
             return fail(why, EXIT_USAGE);
         }
     }

@@ -210,8 +210,8 @@ impl Manager<'_> {
     /// events are no proof of who may publish.
     fn begun(&mut self, jid: &Jid, data: Map) {
         if data.contains("state") {
-            let is_known = self.index.read().contains(jid);
-            let is_room = is_known || self.index.read().len() < MOST;
+            let known = self.index.read();
+            let is_room = known.contains(jid) || known.len() < MOST;
             if is_room && self.keep(jid, data) {
                 self.index.add(jid);
             }
@@ -228,8 +228,7 @@ impl Manager<'_> {
     /// A client tells how far its batch is.
     fn told(&mut self, jid: &Jid, data: Map, over: bool) {
         // Also of one that is stopped, whose last returns its client still tells.
-        let is_known = self.index.read().contains(jid) || self.records.has_batch(jid);
-        if is_known && self.keep(jid, data) && over {
+        if self.records.has_batch(jid) && self.keep(jid, data) && over {
             self.index.remove(jid);
         }
     }

@@ -71,20 +71,6 @@ pub fn set_process_fields(fields: &[(Field, &str)]) {
     let _ = ABOUT.set(all);
 }
 
-/// The role of this process.
-static NAME: OnceLock<String> = OnceLock::new();
-
-/// Sets what `%(processName)s` is in the lines of this process: its role.
-pub fn set_process_name(role: &str) {
-    // The first call wins: a process has one role.
-    let _ = NAME.set(role.to_owned());
-}
-
-/// The role of this process, with Python's name of one that has none.
-pub(super) fn process_name() -> &'static str {
-    NAME.get().map_or("MainProcess", String::as_str)
-}
-
 /// The fields of one record.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fields([Option<String>; Field::ALL.len()]);

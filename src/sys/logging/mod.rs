@@ -7,7 +7,7 @@ mod journal;
 mod json;
 mod salt;
 
-pub use fields::{Field, set_process_fields, set_process_name};
+pub use fields::{Field, set_process_fields};
 
 use journal::Journal;
 use log::{LevelFilter, Log, Metadata, Record};

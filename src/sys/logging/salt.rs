@@ -86,7 +86,8 @@ impl Format {
             "name" => super::logger_name(record.target()),
             "lineno" => record.line().unwrap_or(0).to_string(),
             "levelname" => level_name(record.level()).to_owned(),
-            "processName" => super::fields::process_name().to_owned(),
+            // Its role, with Python's name of a process that has none.
+            "processName" => crate::process::role().unwrap_or_else(|| "MainProcess".to_owned()),
             "process" => std::process::id().to_string(),
             "message" => record.args().to_string(),
             "jid" => match Fields::of(record).get(Field::Jid) {
