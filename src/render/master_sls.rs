@@ -3,6 +3,7 @@
 //! repositories are not fetched first (`salt/config/__init__.py master_config` sets `__fs_update`).
 
 use super::files::{FileCache, FileTree, SourceFile, sls_files, sls_name, text_of};
+use super::functions::{FunctionLoader, RunnerFn};
 use super::pipeline::{Pipeline, Source};
 use super::sls_renderer::{RenderContext, SlsRenderer, Subject};
 use super::state::highstate::{RenderedSls, SlsSource};
@@ -110,6 +111,20 @@ impl MasterSls {
             reuse_variables: false,
             cached: RefCell::default(),
         }
+    }
+
+    /// Lets templates call all functions of the host, and runner functions.
+    pub fn with_functions(
+        mut self,
+        functions: Rc<dyn FunctionLoader>,
+        runner: Rc<RunnerFn>,
+    ) -> MasterSls {
+        // Nobody else has it yet.
+        if let Some(context) = Rc::get_mut(&mut self.context) {
+            context.functions = Some(functions);
+            context.runner = Some(runner);
+        }
+        self
     }
 
     /// Builds grains, options and pillar once for all files instead of for each. As in stock Salt, changes

@@ -2,7 +2,9 @@
 
 use super::RenderError;
 use super::fleet::Fleet;
-use super::functions::{BuiltinFunctions, ChainedLoader, FunctionContext, FunctionLoader, LazyMap};
+use super::functions::{
+    BuiltinFunctions, ChainedLoader, FunctionContext, FunctionLoader, LazyMap, RunnerFn,
+};
 use super::gpg::Gpg;
 use super::pipeline::{Pipeline, Source, Templates, python_args, render_yaml};
 use super::python::{About, MasterPython};
@@ -62,8 +64,10 @@ pub(super) struct RenderContext {
     pub gpg: Gpg,
     /// The minions of a master; `None` on a minion.
     pub fleet: Option<Rc<Fleet>>,
-    /// Functions of the minion that renders for itself.
+    /// All functions of the host, for those who render for it.
     pub functions: Option<Rc<dyn FunctionLoader>>,
+    /// Calls runner functions, for SLS files of the master itself.
+    pub runner: Option<Rc<RunnerFn>>,
     /// Python files of a master.
     pub python: Option<Rc<MasterPython>>,
 }
@@ -99,6 +103,7 @@ impl RenderContext {
             gpg: Gpg::new(&options),
             fleet: None,
             functions: None,
+            runner: None,
             python: None,
             opts: Rc::new(opts),
             options: Rc::new(options),
@@ -155,6 +160,8 @@ impl SlsRenderer {
                     opts: subject.opts.clone(),
                     options: context.options.clone(),
                     fleet: context.fleet.clone(),
+                    runner: context.runner.clone(),
+                    is_closed: context.functions.is_none(),
                     deadline: subject.deadline,
                     render: Rc::new(move |text, path, pipe, more| {
                         let own = render.upgrade().ok_or("the compilation is over")?;
@@ -245,8 +252,8 @@ impl Templates for SlsRenderer {
 
     fn has_python(&self, renderer: &str, is_ours: bool) -> bool {
         match (&self.context.functions, &self.context.python) {
-            (Some(functions), _) => functions.has_renderer(renderer, is_ours),
-            (None, Some(python)) => python.has_renderer(|| self.about(), renderer, is_ours),
+            (_, Some(python)) => python.has_renderer(|| self.about(), renderer, is_ours),
+            (Some(functions), None) => functions.has_renderer(renderer, is_ours),
             (None, None) => false,
         }
     }
@@ -260,10 +267,10 @@ impl Templates for SlsRenderer {
     ) -> Result<Value, RenderError> {
         let args = python_args(source, renderer, input, args);
         match (&self.context.functions, &self.context.python) {
-            (Some(functions), _) => functions.render(args).map_err(RenderError::new),
-            (None, Some(python)) => python
+            (_, Some(python)) => python
                 .request(self.about(), "render", args)
                 .map_err(RenderError::new),
+            (Some(functions), None) => functions.render(args).map_err(RenderError::new),
             (None, None) => Err(RenderError::new("there is no Python here")),
         }
     }

@@ -13,7 +13,7 @@ mod source;
 mod top;
 
 pub use modules::{functions as state_functions, watching};
-pub use runner::on_result;
+pub use runner::{MinionStates, Progress, on_result};
 
 /// Makes the functions `state.*` known; call it once, at the start of a program.
 pub fn install() {

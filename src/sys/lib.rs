@@ -24,6 +24,7 @@ pub mod pam;
 pub mod process;
 pub mod procs;
 pub mod programs;
+pub mod pseudo_terminal;
 pub mod safe_open;
 pub mod sandbox;
 pub mod scoreboard;

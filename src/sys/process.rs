@@ -223,7 +223,7 @@ pub fn drop_privileges(name: &str) -> io::Result<()> {
     let user = User::from_name(name)?.ok_or_else(|| {
         io::Error::new(
             io::ErrorKind::NotFound,
-            format!("The user is not available: the account {name:?} (option `user`) does not exist on this host"),
+            format!("The user is not available. The account {name:?} (option `user`) does not exist on this host"),
         )
     })?;
     if user.uid == geteuid() {

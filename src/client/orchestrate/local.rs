@@ -1,11 +1,7 @@
-//! `salt.runner`, `salt.wheel`, `salt.parallel_runners`, and the states of `test`.
+//! `salt.runner`, `salt.wheel`, `salt.parallel_runners`.
 
 use super::{CallFn, MasterStates, result};
 use halite_wire::{Map, Value};
-use std::process::{Command, Stdio};
-
-pub(super) const WOULD_SUCCEED: &str =
-    "If we weren't testing, this would be successful with changes";
 
 /// Keys of a call that are not arguments of the function (`salt/state.py STATE_INTERNAL_KEYWORDS`).
 fn is_state_keyword(key: &str) -> bool {
@@ -183,45 +179,4 @@ fn repack(config: &Value) -> Map {
         }
         _ => Map::new(),
     }
-}
-
-/// A state of `test`.
-pub(super) fn test_result(low: &Map, changes: bool, good: Option<bool>, comment: &str) -> Map {
-    let comment = low.str("comment").unwrap_or(comment);
-    let mut outcome = result(low, good, comment);
-    if changes {
-        let change =
-            halite_wire::map! {"old" => "Unchanged", "new" => "Something pretended to change"};
-        outcome.set("changes", halite_wire::map! {"testing" => change});
-    }
-    outcome
-}
-
-/// `test.configurable_test_state`.
-pub(super) fn configurable(_: &MasterStates, low: &Map, test: bool) -> Map {
-    let given = |key: &str| low.get(key).is_none_or(Value::truthy);
-    let good = match (test, given("changes")) {
-        (true, true) => None,
-        (true, false) => Some(true),
-        (false, _) => Some(given("result")),
-    };
-    let comment = match low.str("comment") {
-        None if test => "This is a test",
-        given => given.unwrap_or_default(),
-    };
-    test_result(low, given("changes"), good, comment)
-}
-
-/// Whether a command of an `onlyif` or `unless` exits with status 0. Orchestration files are the
-/// administrator's own; the command is run by a shell, as in Salt.
-pub(super) fn succeeds(command: &str) -> bool {
-    let mut shell = Command::new("/bin/sh");
-    let status = halite_sys::process::leave_family(&mut shell)
-        .arg("-c")
-        .arg(command)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    status.is_ok_and(|s| s.success())
 }

@@ -1,8 +1,5 @@
-//! States that run on the master, used by `state.orchestrate` (`salt/states/saltmod.py`, and Salt's `test`
-//! states).
-//!
-//! There is one table of functions; others do not exist. State modules that would change the master's host
-//! itself (`file`, `pkg`, ...) are not included.
+//! States that run on the master, used by `state.orchestrate` (`salt/states/saltmod.py`): those of jobs, runners and
+//! waits are here, and all that a minion has run on the master's host (`halite_states`).
 
 mod job;
 mod local;
@@ -12,6 +9,7 @@ mod wait;
 use halite_config::MasterConfig;
 use halite_ipc::{Event, Framing, Publisher};
 use halite_render::state::run::StateModules;
+use halite_states::MinionStates;
 use halite_sys::signals::StopFlag;
 use halite_wire::{Map, Value};
 use std::time::Duration;
@@ -36,6 +34,8 @@ pub struct MasterStates<'a> {
     pub runner: CallFn<'a>,
     /// Calls a wheel function.
     pub wheel: CallFn<'a>,
+    /// The states of the master's host.
+    pub host: MinionStates,
 }
 
 struct StateFunction {
@@ -75,61 +75,7 @@ const FUNCTIONS: &[StateFunction] = &[
         needs: &["id_list"],
         call: wait::wait_for_event,
     },
-    StateFunction {
-        name: "test.nop",
-        needs: &[],
-        call: |_, low, _| local::test_result(low, false, Some(true), "Success!"),
-    },
-    StateFunction {
-        name: "test.succeed_without_changes",
-        needs: &[],
-        call: |_, low, _| local::test_result(low, false, Some(true), "Success!"),
-    },
-    StateFunction {
-        name: "test.succeed_with_changes",
-        needs: &[],
-        call: |_, low, test| {
-            if test {
-                local::test_result(low, true, None, local::WOULD_SUCCEED)
-            } else {
-                local::test_result(low, true, Some(true), "Success!")
-            }
-        },
-    },
-    StateFunction {
-        name: "test.fail_without_changes",
-        needs: &[],
-        call: |_, low, _| local::test_result(low, false, Some(false), "Failure!"),
-    },
-    StateFunction {
-        name: "test.fail_with_changes",
-        needs: &[],
-        call: |_, low, _| local::test_result(low, true, Some(false), "Failure!"),
-    },
-    StateFunction {
-        name: "test.configurable_test_state",
-        needs: &[],
-        call: local::configurable,
-    },
-    StateFunction {
-        name: "test.show_notification",
-        needs: &["text"],
-        call: |_, low, _| result(low, true, low.str("text").unwrap_or_default()),
-    },
-    StateFunction {
-        name: "test.mod_watch",
-        needs: &[],
-        call: |_, low, _| local::test_result(low, true, Some(true), "Watch statement fired."),
-    },
 ];
-
-/// State modules that react to `watch`.
-pub const WATCHING: &[&str] = &["test"];
-
-/// The names of all functions.
-pub fn functions() -> impl Iterator<Item = &'static str> {
-    FUNCTIONS.iter().map(|row| row.name)
-}
 
 fn row(low: &Map) -> Option<&'static StateFunction> {
     let (module, function) = (low.str("state")?, low.str("fun")?);
@@ -140,11 +86,17 @@ fn row(low: &Map) -> Option<&'static StateFunction> {
 
 impl StateModules for MasterStates<'_> {
     fn has(&self, function: &str) -> bool {
-        FUNCTIONS.iter().any(|row| row.name == function)
+        FUNCTIONS.iter().any(|row| row.name == function) || self.host.has(function)
+    }
+
+    fn reason(&self, function: &str) -> Option<String> {
+        self.host.reason(function)
     }
 
     fn missing_argument(&self, low: &Map) -> Option<String> {
-        let row = row(low)?;
+        let Some(row) = row(low) else {
+            return self.host.missing_argument(low);
+        };
         let missing = row.needs.iter().find(|name| !low.contains(name))?;
         Some(format!(
             "Missing parameter {missing} for state {}",
@@ -155,27 +107,35 @@ impl StateModules for MasterStates<'_> {
     fn call(&self, low: &Map, test: bool) -> Map {
         match row(low) {
             Some(row) => (row.call)(self, low, test),
-            None => result(low, false, "unknown state function"),
+            None => self.host.call(low, test),
         }
     }
 
-    /// Commands are run on the master's host, as in Salt.
+    fn runs_check_cmd(&self, low: &Map) -> bool {
+        self.host.runs_check_cmd(low)
+    }
+
+    fn joins(&self, low: &Map) -> bool {
+        self.host.joins(low)
+    }
+
+    fn joined(&self, low: &Map, others: &[&Map]) -> Option<Map> {
+        self.host.joined(low, others)
+    }
+
     fn condition_holds(&self, low: &Map, condition: &Value) -> Result<bool, String> {
-        Ok(match condition {
-            Value::Bool(yes) => *yes,
-            Value::Str(command) => local::succeeds(command),
-            _ => {
-                log::warn!(
-                    "{}: conditions of an orchestration must be commands; {condition:?} counts as false",
-                    low.str("__id__").unwrap_or_default()
-                );
-                false
-            }
-        })
+        self.host.condition_holds(low, condition)
     }
 
     fn exists(&self, path: &str) -> bool {
-        std::path::Path::new(path).exists()
+        self.host.exists(path)
+    }
+
+    fn finished(&self, low: &Map, result: &Map, number: usize) {
+        self.host.finished(low, result, number);
+        if let Some((tag, data)) = self.host.event(low, result) {
+            self.fire(tag, data);
+        }
     }
 
     fn may_continue(&self, low: &Map) -> bool {
@@ -204,14 +164,17 @@ impl Drop for MasterStates<'_> {
 
 impl MasterStates<'_> {
     /// Fires an event with the arguments of the next call (`salt/utils/event.py fire_args`).
-    fn fire_args(&self, mut data: Map) {
+    fn fire_args(&self, data: Map) {
+        self.fire(format!("salt/run/{}/args", self.jid), data);
+    }
+
+    fn fire(&self, tag: String, mut data: Map) {
         data.set(
             "_stamp",
             halite_ipc::stamp_now(self.config.salt_series.stamp_style()),
         );
         let path = self.config.event_pull();
         let payload = halite_wire::msgpack::encode_map(&data, halite_wire::msgpack::Profile::Local);
-        let tag = format!("salt/run/{}/args", self.jid);
         let sent = Publisher::connect(path, Framing::Prefixed)
             .map(|p| p.with_timeout(Duration::from_secs(2)))
             .and_then(|mut p| p.fire(&Event { tag, payload }));

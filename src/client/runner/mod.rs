@@ -17,6 +17,7 @@ mod launch;
 mod manage;
 mod matching;
 mod mine;
+mod network;
 mod orchestrate;
 mod pause;
 mod pillar;
@@ -171,6 +172,7 @@ pub fn functions() -> impl Iterator<Item = &'static Function> {
         manage::FUNCTIONS,
         matching::FUNCTIONS,
         mine::FUNCTIONS,
+        network::FUNCTIONS,
         orchestrate::FUNCTIONS,
         pause::FUNCTIONS,
         pillar::FUNCTIONS,

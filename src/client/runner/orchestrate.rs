@@ -2,17 +2,22 @@
 //! available states see [`crate::orchestrate`]).
 
 use super::{Args, Function, Launch, RunContext, RunError, RunnerOutput};
-use crate::orchestrate::{MasterStates, WATCHING};
+use crate::orchestrate::MasterStates;
 use crate::sls;
 use halite_config::MasterConfig;
 use halite_master::functions::Call;
+use halite_modules::execution::{Context, python};
 use halite_render::gpg::decrypt_given;
 use halite_render::state::compile::{CompileOptions, Compiled, compile, resolve};
 use halite_render::state::highstate::render_highstate;
 use halite_render::state::{result, run};
+use halite_states::declare::RunData;
+use halite_states::{MinionStates, Progress};
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::{Jid, JidClock};
 use halite_wire::{Map, Value};
+use std::rc::Rc;
+use std::sync::Arc;
 
 const ARGS: &[&str] = &[
     "mods",
@@ -108,7 +113,8 @@ fn sls_names(args: &Args) -> Result<Vec<String>, RunError> {
 }
 
 fn orchestrate(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
-    let mut high = match collect_high(context, args)? {
+    let (host, collected) = collect_high(context, args)?;
+    let mut high = match collected {
         Ok(high) => high,
         Err(errors) => {
             return Ok(
@@ -132,14 +138,14 @@ fn orchestrate(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, Ru
         .text(7, "orchestration_jid")
         .or_else(|| context.run.jid.as_ref().map(Jid::to_string))
         .unwrap_or_else(|| JidClock::default().next().to_string());
-    Ok(run_high(context, high, args.flag(2, "test"), jid).into_envelope(context))
+    Ok(run_high(context, high, args.flag(2, "test"), jid, host).into_envelope(context))
 }
 
-/// High data of the files, or their errors.
+/// The master's host, and high data of the files or their errors.
 fn collect_high(
     context: &mut RunContext,
     args: &Args,
-) -> Result<Result<Map, Vec<String>>, RunError> {
+) -> Result<(Context, Result<Map, Vec<String>>), RunError> {
     let saltenv = args.text(1, "saltenv").unwrap_or_else(|| "base".into());
     let pillarenv = args.text(5, "pillarenv");
     let mut given = Value::Map(pillar(args, 4)?);
@@ -154,15 +160,31 @@ fn collect_high(
         log::error!("pillar_enc: the pillar data of the call is not decrypted: {why}");
     }
     let given = given.into_map().unwrap_or_default();
+    let config = context.config.clone();
+    let host = sls::host(&config, given, pillarenv.as_deref()).map_err(RunError::Unknown)?;
+    let (stop, user) = (context.stop.clone(), context.run.user.clone());
+    let runner = move |name: &str, positional: Vec<Value>, keyword: Map| {
+        let args = Args {
+            positional,
+            keyword,
+        };
+        let ran = call_runner(&config, &stop, &user, name, args);
+        let returned = ran.get("return").cloned().unwrap_or_default();
+        match ran.get("success").is_some_and(Value::truthy) {
+            true => Ok(returned),
+            false => Err(format!("{name}: {}", python::str(&returned))),
+        }
+    };
     let mut source =
-        sls::of_master(&context.config, given, pillarenv.as_deref()).map_err(RunError::Unknown)?;
+        sls::open_renderer(&context.config, &host, Rc::new(runner)).map_err(RunError::Unknown)?;
     let matches = [(saltenv, sls_names(args)?)];
     let found = render_highstate(&mut source, &matches, context.config.state_auto_order);
-    Ok(if found.errors.is_empty() {
+    let high = if found.errors.is_empty() {
         Ok(found.high)
     } else {
         Err(found.errors)
-    })
+    };
+    Ok((host, high))
 }
 
 /// The result of a run under the master's id. Errors take the place of results (`salt/modules/state.py sls`).
@@ -205,15 +227,16 @@ fn run_high(
     mut high: Map,
     test: bool,
     jid: String,
+    host: Context,
 ) -> OrchestrationResult {
     let rules = CompileOptions {
         disabled_requisites: Vec::new(),
-        watching: WATCHING.iter().map(|m| (*m).to_owned()).collect(),
+        watching: halite_states::watching().map(str::to_owned).collect(),
         orchestration_jid: Some(jid.clone()),
     };
     let compiled = resolve(&mut high, &rules).and_then(|()| compile(&high, &rules));
     match compiled {
-        Ok(compiled) => execute(context, compiled, test, jid),
+        Ok(compiled) => execute(context, compiled, test, jid, host),
         Err(errors) => OrchestrationResult::new(&context.config, errors.into()),
     }
 }
@@ -223,6 +246,7 @@ fn execute(
     compiled: Compiled,
     test: bool,
     jid: String,
+    host: Context,
 ) -> OrchestrationResult {
     let (config, stop, user) = (&context.config, &context.stop, context.run.user.as_str());
     let runner = |name: &str, positional: Vec<Value>, keyword: Map| {
@@ -252,7 +276,16 @@ fn execute(
         done.set("jid", &jid);
         done
     };
+    let progress = Progress {
+        jid: jid.clone(),
+        events: config.state_events,
+        total: compiled.graph.chunks.len(),
+        ..Progress::default()
+    };
+    let mut host = MinionStates::new(host, progress, None);
+    host.run = Arc::new(RunData::new(compiled.graph.chunks.clone()));
     let states = MasterStates {
+        host,
         config,
         stop,
         jid,
@@ -284,6 +317,11 @@ fn call_runner(config: &MasterConfig, stop: &StopFlag, user: &str, name: &str, a
     halite_wire::map! {"return" => value, "success" => success, "jid" => jid}
 }
 
+/// The master's host with the pillar data given as an argument.
+fn host_with(context: &RunContext, args: &Args, at: usize) -> Result<Context, RunError> {
+    sls::host(&context.config, pillar(args, at)?, None).map_err(RunError::Unknown)
+}
+
 fn own_jid(context: &RunContext) -> String {
     let jid = context.run.jid.as_ref().map(Jid::to_string);
     jid.unwrap_or_else(|| JidClock::default().next().to_string())
@@ -312,7 +350,8 @@ fn single(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErro
     };
     let high = normalize_high(halite_wire::map! {name => body})?;
     let jid = own_jid(context);
-    Ok(run_high(context, high, args.flag(2, "test"), jid).into_bare(context))
+    let host = host_with(context, args, 4)?;
+    Ok(run_high(context, high, args.flag(2, "test"), jid, host).into_bare(context))
 }
 
 fn high(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
@@ -321,7 +360,8 @@ fn high(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError>
     };
     let high = normalize_high(data.clone())?;
     let jid = own_jid(context);
-    Ok(run_high(context, high, args.flag(1, "test"), jid).into_bare(context))
+    let host = host_with(context, args, 3)?;
+    Ok(run_high(context, high, args.flag(1, "test"), jid, host).into_bare(context))
 }
 
 /// Normalizes data from a caller like a file.
@@ -350,7 +390,7 @@ fn normalize_high(data: Map) -> Result<Map, RunError> {
 }
 
 fn show_sls(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
-    let value = match collect_high(context, args)? {
+    let value = match collect_high(context, args)?.1 {
         Ok(mut high) => match resolve(&mut high, &CompileOptions::default()) {
             Ok(()) => Value::Map(high),
             Err(errors) => Value::from(errors),

@@ -58,11 +58,11 @@ pub(super) fn faults(config: &MasterConfig) -> Vec<String> {
 
 /// The renderer of reactions. If the master's own pillar fails, it goes on without one.
 fn source(config: &MasterConfig) -> Result<MasterSls, String> {
-    let made = sls::of_master(config, Map::new(), None).or_else(|why| {
+    let host = sls::host(config, Map::new(), None).or_else(|why| {
         log::error!("{why}; reactions are rendered without a pillar");
         sls::without_pillar(config)
     });
-    made.map(MasterSls::reusing_variables)
+    Ok(sls::renderer(config, &host?)?.reusing_variables())
 }
 
 /// Call it before any thread is started: it affects the calling thread and its descendants

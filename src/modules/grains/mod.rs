@@ -5,8 +5,8 @@
 //! Differences from `salt-call --local grains.items` of 3008.3, and the reasons:
 //!
 //! * `id`, `master` and `server_id` are added by the caller ([`server_id`] computes the last).
-//! * `pythonpath`, `pythonexecutable`, `saltpath`, `package` and `ca_truststore` are missing: there is no Python and no
-//!   Salt installation. `pythonversion` is that of the host's `python3`, by the name of its program, or 3.0.
+//! * `saltpath`, `package` and `ca_truststore` are missing: there is no Python and no Salt installation.
+//!   `pythonversion`, `pythonexecutable` and `pythonpath` are those of the host's `python3`, by names of files.
 //! * `halite_version` is this program's version; `saltversion` is the Salt release it follows.
 //! * `fqdn`, `fqdn_ip4` and `fqdn_ip6` come from the hostname and `/etc/hosts`, and `fqdns` from the entries of
 //!   `/etc/hosts` for the host's addresses. DNS queries can take a minute if no server is reachable, the best-known
@@ -105,20 +105,37 @@ fn versions(grains: &mut Map) {
         .collect();
     grains.set("saltversion", COMPAT_VERSION);
     grains.set("saltversioninfo", info);
-    grains.set("pythonversion", python_version());
+    python(grains);
     grains.set("zmqversion", halite_transport::sockets::version());
     grains.set("halite_version", env!("CARGO_PKG_VERSION"));
 }
 
-/// `sys.version_info` of the host's `python3`, for templates that tell Python 2 from 3. Its program is not run: the link
-/// names the version.
-fn python_version() -> Vec<Value> {
-    let link = std::fs::read_link("/usr/bin/python3").unwrap_or_default();
+/// The host's `python3`, for templates that tell Python 2 from 3 or call it: `sys.version_info` (its last part is not known),
+/// `sys.executable`, `sys.path`. It is not run: the link names the version.
+fn python(grains: &mut Map) {
+    const PROGRAM: &str = "/usr/bin/python3";
+    let link = std::fs::read_link(PROGRAM).unwrap_or_default();
     let minor = link
         .file_name()
         .and_then(|name| name.to_str()?.strip_prefix("python3.")?.parse::<i64>().ok())
         .unwrap_or(0);
-    vec![3.into(), minor.into(), 0.into(), "final".into(), 0.into()]
+    let version: Vec<Value> = vec![3.into(), minor.into(), 0.into(), "final".into(), 0.into()];
+    grains.set("pythonversion", version);
+    let is_there = |path: &str| std::path::Path::new(path).exists();
+    let places = [
+        format!("/usr/lib/python3.{minor}"),
+        format!("/usr/lib/python3.{minor}/lib-dynload"),
+        format!("/usr/local/lib/python3.{minor}/dist-packages"),
+        "/usr/lib/python3/dist-packages".to_owned(),
+        format!("/usr/lib/python3.{minor}/site-packages"),
+    ];
+    let places: Vec<String> = places.into_iter().filter(|p| is_there(p)).collect();
+    grains.set("pythonpath", places);
+    put(
+        grains,
+        "pythonexecutable",
+        is_there(PROGRAM).then_some(PROGRAM),
+    );
 }
 
 /// The trimmed text of a small file; `None` if it cannot be read.

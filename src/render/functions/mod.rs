@@ -41,6 +41,10 @@ pub struct FunctionContext {
     pub options: Rc<RenderOptions>,
     /// The minions of the master; `None` on a minion that renders for itself.
     pub fleet: Option<Rc<Fleet>>,
+    /// Calls runner functions that are not here, if they may be called.
+    pub runner: Option<Rc<RunnerFn>>,
+    /// Whether there are no other functions than these.
+    pub is_closed: bool,
     /// When child processes are killed.
     pub deadline: Instant,
     /// Renders a text with a pipeline, for `slsutil.renderer`.
@@ -57,6 +61,9 @@ pub type FindFn = dyn Fn(&str) -> Option<super::files::SourceFile>;
 
 /// Takes a text, its name, a pipeline and variables; returns data.
 pub type RenderFn = dyn Fn(&str, &str, &str, &Map) -> Result<Value, String>;
+
+/// Takes the name of a runner function and its arguments; the error is the text of an exception.
+pub type RunnerFn = dyn Fn(&str, Vec<Value>, Map) -> Result<Value, String>;
 
 /// How a function fails.
 pub(super) enum CallError {
@@ -196,7 +203,8 @@ impl FunctionLoader for BuiltinFunctions {
         if let Some(function) = find(name) {
             return Some(Obj::native(Bound { scope, function }));
         }
-        let refused = REFUSED.iter().find(|known| **known == name)?;
+        let mut refused = REFUSED.iter().filter(|_| scope.is_closed);
+        let refused = refused.find(|known| **known == name)?;
         Some(Obj::native(Refused(refused)))
     }
 

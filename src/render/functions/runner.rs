@@ -4,7 +4,7 @@
 //! Only runner functions that read local data exist here. They run in this process: they fire no events and
 //! leave nothing in the job cache.
 
-use super::{Call, CallError, CallResult, Function, FunctionContext, Run, text_of};
+use super::{Call, CallError, CallResult, Function, FunctionContext, Run, RunnerFn, text_of};
 use halite_store::cached_data::CachedPart;
 use halite_wire::yaml::parse_input;
 use halite_wire::{Map, Value};
@@ -97,6 +97,9 @@ fn mine_get(scope: &FunctionContext, _: &Call) -> CallResult {
 
 fn runner(scope: &FunctionContext, call: &Call) -> CallResult {
     let name = call.text("name");
+    if let Some(run) = &scope.runner {
+        return run_any(&**run, &name, call);
+    }
     let Some(runner) = RUNNERS.iter().find(|runner| runner.name == name) else {
         return Err(CallError::Function(format!(
             "the function saltutil.runner {name} is not available in templates of this master"
@@ -109,6 +112,26 @@ fn runner(scope: &FunctionContext, call: &Call) -> CallResult {
     }
     let args = runner.bind(call).map_err(CallError::Type)?;
     (runner.run)(scope, &args).map_err(|why| CallError::Function(format!("{name}: {why}")))
+}
+
+/// Calls a runner function in a file of the master itself.
+fn run_any(run: &RunnerFn, name: &str, call: &Call) -> CallResult {
+    let positional = match call.some("arg") {
+        None => Vec::new(),
+        Some(Value::Array(items)) => items.clone(),
+        Some(one) => vec![one.clone()],
+    };
+    let mut keyword = call
+        .some("kwarg")
+        .and_then(Value::as_map)
+        .cloned()
+        .unwrap_or_default();
+    keyword.0.extend(call.more.0.clone());
+    let returned = run(name, positional, keyword).map_err(CallError::Function)?;
+    if call.flag("full_return", false) {
+        return Ok(halite_wire::map! {"return" => returned, "success" => true}.into());
+    }
+    Ok(returned)
 }
 
 impl Runner {

@@ -26,7 +26,7 @@ pub(super) const EX_STATE_COMPILER_ERROR: i64 = 1;
 pub(super) const EX_STATE_FAILURE: i64 = 2;
 pub(super) const EX_PILLAR_FAILURE: i64 = 5;
 /// How often a queued run looks whether it is its turn.
-const QUEUE_INTERVAL: Duration = Duration::from_secs(1);
+const QUEUE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The messages that end a call before states run, or an error.
 pub(super) enum Refusal {

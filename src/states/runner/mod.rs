@@ -121,7 +121,7 @@ impl MinionStates {
 
     /// Calls a state function with slots filled in.
     pub(crate) fn apply(&self, function: &'static StateFunction, low: &Map, test: bool) -> Map {
-        let name = low.get("name").cloned().unwrap_or_default();
+        let mut name = low.get("name").cloned().unwrap_or_default();
         let mut ctx = self.context();
         if low.get("parallel").is_some_and(Value::truthy) {
             ctx = apart(&ctx);
@@ -142,6 +142,7 @@ impl MinionStates {
         };
         let outcome = filled.and_then(|low| {
             let low = low.as_ref();
+            name = low.get("name").cloned().unwrap_or_default();
             with_call(&ctx, |call| {
                 self.begin(call, low, test)?;
                 (function.run)(&mut State::new(call, function, low, test, self.run.clone()))
@@ -269,29 +270,14 @@ impl MinionStates {
 
     /// Tells the master of a result.
     fn tell(&self, low: &Map, result: &Map) {
-        let event = low.get("fire_event").filter(|v| v.truthy());
-        if !self.progress.events && event.is_none() {
-            return;
-        }
         let ctx = self.context();
         if ctx.opts.str("file_client") == Some("local") {
             return;
         }
-        let jid = &self.progress.jid;
-        let mut data = halite_wire::map! {"ret" => result.clone()};
-        let tag = match event {
-            Some(Value::Str(name)) => format!("salt/state_result/{jid}/{}/{name}", ctx.id),
-            Some(_) => {
-                let name = result.get("name").map(python::str).unwrap_or_default();
-                format!("salt/state_result/{jid}/{}/{name}", ctx.id)
-            }
-            None => {
-                data.set("len", self.progress.total as i64);
-                let number = result.int("__run_num__").unwrap_or_default();
-                format!("salt/job/{jid}/prog/{}/{number}", ctx.id)
-            }
+        let Some((tag, data)) = self.event(low, result) else {
+            return;
         };
-        let preload = halite_wire::map! {"jid" => jid.as_str()};
+        let preload = halite_wire::map! {"jid" => self.progress.jid.as_str()};
         let told = invoke(
             &ctx,
             "event.fire_master",
@@ -301,6 +287,30 @@ impl MinionStates {
         if let Err(e) = told {
             log::warn!("event {tag}: {e}");
         }
+    }
+
+    /// Tag and data of the event about a result: with `fire_event`, and of every state with `state_events`.
+    pub fn event(&self, low: &Map, result: &Map) -> Option<(String, Map)> {
+        let event = low.get("fire_event").filter(|v| v.truthy());
+        if !self.progress.events && event.is_none() {
+            return None;
+        }
+        let id = self.context().id.clone();
+        let jid = &self.progress.jid;
+        let mut data = halite_wire::map! {"ret" => result.clone()};
+        let tag = match event {
+            Some(Value::Str(name)) => format!("salt/state_result/{jid}/{id}/{name}"),
+            Some(_) => {
+                let name = result.get("name").map(python::str).unwrap_or_default();
+                format!("salt/state_result/{jid}/{id}/{name}")
+            }
+            None => {
+                data.set("len", self.progress.total as i64);
+                let number = result.int("__run_num__").unwrap_or_default();
+                format!("salt/job/{jid}/prog/{id}/{number}")
+            }
+        };
+        Some((tag, data))
     }
 }
 

@@ -4,9 +4,12 @@
 use super::super::CallError;
 use super::user::{Identity, IdentityGuard};
 use crate::execution::declare::Result;
+use halite_sys::pseudo_terminal::{self, lead_session};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use std::io::{self, PipeReader, Read, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -14,6 +17,9 @@ use std::time::{Duration, Instant};
 
 /// Maximum bytes kept per stream.
 pub const OUTPUT_LIMIT: usize = 64 << 20;
+
+/// What a terminal turns into the end of the input (`VEOF`).
+const END_OF_INPUT: u8 = 4;
 
 /// A command to run.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +42,8 @@ pub struct CommandSpec {
     pub timeout: Option<Duration>,
     /// Start only; no input, no output.
     pub background: bool,
+    /// Run it with a terminal; without `stdin`, that is also its input, which is at its end.
+    pub terminal: bool,
     /// Maximum bytes of output per stream.
     pub limit: usize,
 }
@@ -73,7 +81,7 @@ enum Event {
 ///
 /// # Errors
 /// The system's error.
-pub fn start(spec: &CommandSpec) -> io::Result<(Child, Vec<PipeReader>)> {
+pub fn start(spec: &CommandSpec) -> io::Result<(Child, Vec<File>)> {
     let (program, args) = spec.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(program);
     command
@@ -81,21 +89,31 @@ pub fn start(spec: &CommandSpec) -> io::Result<(Child, Vec<PipeReader>)> {
         .current_dir(&spec.cwd)
         .env_clear()
         .envs(spec.env.iter().map(|(k, v)| (k, v)))
-        .process_group(0)
         .stdin(match spec.stdin {
             Some(_) => Stdio::piped(),
             None => Stdio::null(),
         });
+    let terminal = spec.terminal && !spec.background;
+    if terminal {
+        lead_session(&mut command);
+    } else {
+        command.process_group(0);
+    }
     let mut readers = Vec::new();
     if spec.background {
         command.stdout(Stdio::null()).stderr(Stdio::null());
     } else {
-        let (reader, writer) = io::pipe()?;
+        let (reader, writer) = output(spec)?;
+        if terminal && spec.stdin.is_none() {
+            // A program that asks for something finds the end of its input instead of waiting.
+            (&reader).write_all(&[END_OF_INPUT])?;
+            command.stdin(writer.try_clone()?);
+        }
         readers.push(reader);
         if spec.merge {
             command.stderr(writer.try_clone()?);
         } else {
-            let (reader, writer) = io::pipe()?;
+            let (reader, writer) = output(spec)?;
             readers.push(reader);
             command.stderr(writer);
         }
@@ -106,15 +124,22 @@ pub fn start(spec: &CommandSpec) -> io::Result<(Child, Vec<PipeReader>)> {
     Ok((child, readers))
 }
 
+/// Both ends of an output stream: a pipe or a terminal.
+fn output(spec: &CommandSpec) -> io::Result<(File, File)> {
+    if spec.terminal {
+        let owner = spec.identity.as_ref().map(|identity| identity.uid);
+        let both = pseudo_terminal::open(owner)?;
+        return Ok((both.controller, both.terminal));
+    }
+    let (reader, writer) = io::pipe()?;
+    Ok((OwnedFd::from(reader).into(), OwnedFd::from(writer).into()))
+}
+
 /// Waits for the command and collects its output.
 ///
 /// # Errors
 /// [`CallError::Command`] if the output exceeds the limit or a system call fails.
-pub fn wait_for(
-    spec: &CommandSpec,
-    mut child: Child,
-    readers: Vec<PipeReader>,
-) -> Result<CommandEnd> {
+pub fn wait_for(spec: &CommandSpec, mut child: Child, readers: Vec<File>) -> Result<CommandEnd> {
     let pid = child.id();
     if spec.background {
         return Ok(CommandEnd::Background(pid));
@@ -123,6 +148,12 @@ pub fn wait_for(
         // A command that does not read its input closes the pipe early; that is no error.
         std::thread::spawn(move || pipe.write_all(&input));
     }
+    // A program that has closed its terminal is hung up if nobody holds the other end until it has exited.
+    let held = readers.iter().filter(|_| spec.terminal);
+    let _held: Vec<File> = held
+        .map(File::try_clone)
+        .collect::<io::Result<_>>()
+        .map_err(lost)?;
     let streams = readers.len();
     let (send, events) = channel();
     for (i, reader) in readers.into_iter().enumerate() {
@@ -136,11 +167,15 @@ pub fn wait_for(
     end
 }
 
-fn collect(i: usize, reader: PipeReader, limit: usize, send: Sender<Event>) {
+fn collect(i: usize, reader: File, limit: usize, send: Sender<Event>) {
     std::thread::spawn(move || {
         let mut data = Vec::new();
         let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-        let read = reader.take(most).read_to_end(&mut data);
+        let read = match reader.take(most).read_to_end(&mut data) {
+            // Nobody has the terminal open any more.
+            Err(e) if e.raw_os_error() == Some(nix::libc::EIO) => Ok(0),
+            read => read,
+        };
         let event = read.map(|_| (data.len() <= limit).then_some(data));
         // The receiver is gone after a timeout.
         let _ = send.send(Event::Read(i, event));
@@ -154,7 +189,6 @@ fn wait(
     events: &Receiver<Event>,
 ) -> Result<CommandEnd> {
     let deadline = spec.timeout.and_then(|t| Instant::now().checked_add(t));
-    let failed = |e: io::Error| CallError::Command(format!("Lost the command: {e}"));
     let mut output = [Vec::new(), Vec::new()];
     let mut open = streams;
     let mut status = None;
@@ -173,9 +207,9 @@ fn wait(
             Some(at) => events.recv_timeout(at.saturating_duration_since(Instant::now())),
         };
         match event {
-            Ok(Event::Exit(result)) => status = Some(result.map_err(failed)?),
+            Ok(Event::Exit(result)) => status = Some(result.map_err(lost)?),
             Ok(Event::Read(i, result)) => {
-                let Some(data) = result.map_err(failed)? else {
+                let Some(data) = result.map_err(lost)? else {
                     return Err(CallError::Command(format!(
                         "The command wrote more than {} MiB and was killed; redirect its output to a file",
                         spec.limit >> 20
@@ -186,10 +220,14 @@ fn wait(
             }
             Err(RecvTimeoutError::Timeout) => return Ok(CommandEnd::TimedOut(pid)),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(failed(io::ErrorKind::BrokenPipe.into()));
+                return Err(lost(io::ErrorKind::BrokenPipe.into()));
             }
         }
     }
+}
+
+fn lost(e: io::Error) -> CallError {
+    CallError::Command(format!("Lost the command: {e}"))
 }
 
 fn code(status: ExitStatus) -> i64 {

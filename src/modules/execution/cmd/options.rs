@@ -46,7 +46,7 @@ pub struct PreparedCommand {
     pub timeout_text: String,
     /// Name of the output encoding.
     pub encoding: Option<String>,
-    /// Strip trailing whitespace.
+    /// Strip trailing whitespace; output of a terminal is left as it is.
     pub rstrip: bool,
 }
 
@@ -109,6 +109,7 @@ pub fn prepare(call: &Call<'_>, cmd: &Value, mode: FunctionMode) -> Result<Prepa
         )));
     }
     let background = mode.background || get(call, "bg").truthy();
+    let terminal = get(call, "use_vt").truthy() && !background;
     let identity = identity(runas.as_deref(), text(call, "group").as_deref())?;
     let env = environment(call, runas.is_some(), identity.as_ref());
     let umask = umask(get(call, "umask"))?;
@@ -140,6 +141,7 @@ pub fn prepare(call: &Call<'_>, cmd: &Value, mode: FunctionMode) -> Result<Prepa
             identity,
             timeout,
             background,
+            terminal,
             limit: OUTPUT_LIMIT,
         },
         shown,
@@ -151,21 +153,16 @@ pub fn prepare(call: &Call<'_>, cmd: &Value, mode: FunctionMode) -> Result<Prepa
         quiet,
         timeout_text,
         encoding: text(call, "output_encoding"),
-        rstrip: unless_false(call, "rstrip"),
+        rstrip: !terminal && unless_false(call, "rstrip"),
     })
 }
 
 /// Rejects unsupported options that would change the meaning of a command.
 fn refuse(call: &Call<'_>) -> Result<()> {
-    for (name, instead) in [
-        ("use_vt", "run the command without a terminal"),
-        ("encoded_cmd", "it is for PowerShell only"),
-    ] {
-        if get(call, name).truthy() {
-            return Err(CallError::Command(format!(
-                "This minion has no '{name}' for commands: {instead}"
-            )));
-        }
+    if get(call, "encoded_cmd").truthy() {
+        return Err(CallError::Command(
+            "This minion has no 'encoded_cmd' for commands: it is for PowerShell only".to_owned(),
+        ));
     }
     Ok(())
 }

@@ -230,12 +230,35 @@ fn environment_of_a_command() {
         get("id", map! {"runas" => "nosuchuser"}),
         "ERROR: User 'nosuchuser' is not available".into()
     );
-    assert!(
-        get("id", map! {"use_vt" => true})
-            .as_str()
-            .unwrap()
-            .starts_with("ERROR: This minion has no 'use_vt'")
+}
+
+#[test]
+fn with_a_terminal() {
+    let all = |line: &str, mut kwargs: Map| {
+        kwargs.set("use_vt", true);
+        kwargs.set("python_shell", true);
+        let got = with("cmd.run_all", line.into(), kwargs).ret;
+        let got = got.as_map().unwrap();
+        let text = |key| got.str(key).unwrap().to_owned();
+        (text("stdout"), text("stderr"), got.int("retcode").unwrap())
+    };
+    let (stdout, stderr, code) = all(
+        "printf 'a\\nb  \\n\\n'; echo err >&2; stty size; test -t 2 && exit 3",
+        map! {},
     );
+    assert_eq!(
+        (stdout.as_str(), stderr.as_str(), code),
+        ("a\nb  \n\n24 80\n", "err\n", 3)
+    );
+    // Input is at its end, or what was given.
+    assert_eq!(all("cat; echo end", map! {}).0, "end\n");
+    assert_eq!(all("cat", map! {"stdin" => "in"}).0, "in");
+    // As much as fits in no buffer.
+    let (stdout, _, code) = all("head -c 300000 /dev/zero | tr '\\0' x", map! {});
+    assert_eq!((stdout.len(), code), (300_000, 0));
+    let (stdout, _, code) = all("sleep 1000", map! {"timeout" => 1});
+    assert_eq!(code, 1);
+    assert!(stdout.ends_with("Timed out after 1 seconds"), "{stdout}");
 }
 
 #[test]
