@@ -12,7 +12,7 @@ use halite_master::functions::{FunctionHooks, RUNNER_ROLE};
 use halite_master::roles::{TOPOLOGY, confine};
 use halite_sys::daemon::{Report, private_umask, survive_signals};
 use halite_sys::memory::limit_memory;
-use halite_sys::process::{RoleSpec, role, tie_to_parent};
+use halite_sys::process::{RoleSpec, TITLE, role, tie_to_parent};
 use std::sync::Arc;
 
 /// The halite master: serves Salt minions 3006, 3007 and 3008 as well as halite's own.
@@ -40,7 +40,6 @@ struct MasterOptions {
 }
 
 const ROLE_MAIN: &str = "main";
-const TITLE: &str = "HALITE_TITLE";
 
 /// The command with its options.
 pub(super) fn command() -> clap::Command {

@@ -3,13 +3,10 @@
 use super::privileges::{Privileges, Programs, Writes};
 use halite_config::{JobCacheCompat, MasterConfig, SaltSeries};
 use halite_sys::exit::ExitError;
-use halite_sys::process::take_inherited;
+use halite_sys::process::{READY_FD, take_inherited};
 use halite_sys::sandbox::Enforced;
 use std::io::Write;
 use std::sync::Mutex;
-
-/// Environment variable with the descriptor on which a role reports that it serves.
-pub const READY_FD: &str = "HALITE_READY_FD";
 
 /// The role that takes part in a cluster of masters; also its name on `workers.ipc`.
 pub const CLUSTER: &str = "cluster";

@@ -3,6 +3,7 @@
 //! The environment of this process itself is never modified, because threads and C libraries may read it at any
 //! time. Changes are kept here as an overlay.
 
+use crate::process::FAMILY;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -13,11 +14,12 @@ fn changes() -> MutexGuard<'static, BTreeMap<String, Option<String>>> {
     CHANGES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All variables with their values; those that are not UTF-8 are left out.
+/// All variables with their values, without those of a family of processes; those that are not UTF-8 are left out.
 pub fn all() -> Vec<(String, String)> {
     let changes = changes();
     let own = std::env::vars_os()
-        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
+        .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
+        .filter(|(name, _)| !FAMILY.contains(&name.as_str()));
     let mut all: Vec<(String, String)> = own
         .filter_map(|(name, value)| match changes.get(&name) {
             None => Some((name, value)),

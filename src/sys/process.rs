@@ -13,6 +13,10 @@ use std::process::{Child, Command, Stdio};
 /// Environment variable that names the role.
 pub const ROLE: &str = "HALITE_ROLE";
 const ARGS: &str = "HALITE_ARGS";
+/// Environment variable with the descriptor on which a role reports that it serves.
+pub const READY_FD: &str = "HALITE_READY_FD";
+/// Environment variable with the command line that a role shows.
+pub const TITLE: &str = "HALITE_TITLE";
 /// Cannot occur in an argument of ours; the process list shows only the title.
 const SEPARATOR: &str = "\u{1f}";
 const PARENT: &str = "HALITE_PARENT";
@@ -133,10 +137,22 @@ pub fn arguments() -> Vec<OsString> {
     }
 }
 
-/// Clears the role variables for `command`, which may be another program of ours and would otherwise take over
+/// Variables that tell a process of a family what it is.
+pub const FAMILY: [&str; 8] = [
+    ROLE,
+    ARGS,
+    PARENT,
+    TITLE,
+    READY_FD,
+    crate::shared::SHARED_FD,
+    crate::scoreboard::BOARD_FD,
+    crate::scoreboard::BOARD_SLOT,
+];
+
+/// Clears the variables of a family for `command`, which may be another program of ours and would otherwise take over
 /// this role's arguments.
 pub fn leave_family(command: &mut Command) -> &mut Command {
-    for variable in [ROLE, ARGS, PARENT, crate::shared::SHARED_FD] {
+    for variable in FAMILY {
         command.env_remove(variable);
     }
     command

@@ -111,6 +111,31 @@ fn modules_are_copied_on_the_master() {
     assert!(told.as_str().unwrap().contains("'own.x' is not available"));
 }
 
+/// The run is a process of the master's, and tells of its states; a command that it starts does not take itself for one.
+#[test]
+fn an_orchestration_runs_states_of_the_host() {
+    let dir = tempfile::tempdir().unwrap();
+    let sls = "c: {cmd.run: [{name: 'echo \"{{ salt['test.echo']('a') }}:$(env | grep -c HALITE_[A-RT])\"'}, {fire_event: true}]}\n";
+    std::fs::write(dir.path().join("host.sls"), sls).unwrap();
+    let master = Master::halite(&format!(
+        "state_events: true\nfile_roots: {{base: ['{}']}}\n",
+        dir.path().display()
+    ));
+    let mut bus = Subscriber::connect(master.bus()).unwrap();
+    let answer = runner(&master, "state.orchestrate", vec!["host".into()]);
+    let jid = answer.str("jid").unwrap();
+    let id = master
+        .halite_cli()
+        .runner(&["--out", "txt", "config.get", "id"]);
+    let id = id.ok().unwrap().trim().to_owned();
+    let name = "echo \"a:$(env | grep -c HALITE_[A-RT])\"";
+    let told = event(&mut bus, &format!("salt/state_result/{jid}/{id}/{name}"));
+    let ret = told.get("ret").and_then(Value::as_map).unwrap();
+    let changes = ret.get("changes").and_then(Value::as_map).unwrap();
+    assert_eq!(changes.str("stdout"), Some("a:0"), "{told:?}");
+    event(&mut bus, &format!("salt/run/{jid}/ret"));
+}
+
 #[test]
 fn a_wheel_function_is_the_answer() {
     let master = Master::halite("salt_series: 3008");

@@ -17,7 +17,7 @@ pub use places::{chown_logs, hand_over};
 
 use self::places::{become_user, make_keys, make_places, prepare, take_over_key};
 use super::reqserver::{EXIT_BIND, Pools};
-use super::roles::{READY_FD, RoleInfo, TOPOLOGY};
+use super::roles::{RoleInfo, TOPOLOGY};
 use super::score;
 use halite_config::MasterConfig;
 use halite_sys::daemon::{InstanceLock, PidFile, Report};
@@ -25,7 +25,7 @@ use halite_sys::debug_report;
 use halite_sys::exit::ExitError;
 use halite_sys::fork::{RoleChild, fork_role};
 use halite_sys::memory::{IdleDetector, trim_memory};
-use halite_sys::process::{RoleSpec, user_name};
+use halite_sys::process::{READY_FD, RoleSpec, user_name};
 use halite_sys::scoreboard::{BOARD_FD, BOARD_SLOT, Scoreboard};
 use halite_sys::service::Service;
 use halite_sys::shared::{SHARED_FD, SharedSecret};
