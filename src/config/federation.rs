@@ -77,7 +77,7 @@ options! {
         log_level: String = "warning";
         /// Log level in the log file. Empty: `log_level`.
         log_level_logfile: Option<String> = "null";
-        /// Log file. Empty: none.
+        /// Log file, or a syslog daemon: `udp://HOST[:PORT]`, `file:///dev/log`. Empty: none.
         log_file: String = "/var/log/{product}/federation-broker";
         /// Format of log messages on the console.
         log_fmt_console: String = "'[%(levelname)-8s] %(message)s'";
@@ -147,7 +147,7 @@ impl FederationConfig {
                 return Err(checks.bad(name, &text.as_str().into(), expected));
             }
         }
-        finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
+        finish::logs!(c);
         finish::granular_levels(&mut c.log_granular_levels, &mut c.warnings);
         c.root_dir = finish::root(&c.root_dir);
         if !c.pidfile.as_os_str().is_empty() {

@@ -3,7 +3,7 @@
 use super::kinds::{BusFraming, SaltSeries};
 use super::source::{Source, describe};
 use super::{ConfigError, Flavour, OptionInfo, Role};
-use halite_sys::logging::LEVELS;
+use halite_sys::logging::{LEVELS, SyslogAddress};
 use halite_wire::map;
 use halite_wire::{Map, Value};
 use std::collections::HashMap;
@@ -85,6 +85,23 @@ pub(super) fn prefixed(framing: BusFraming, series: SaltSeries) -> bool {
         BusFraming::Bare => false,
         BusFraming::Prefixed => true,
         BusFraming::Auto => series == SaltSeries::S3006,
+    }
+}
+
+/// Checks the options of the log that every program has; what cannot be used is a warning, as in Salt.
+macro_rules! logs {
+    ($config:ident) => {{
+        let (level, file) = (&mut $config.log_level, &mut $config.log_level_logfile);
+        $crate::finish::levels(level, file, &mut $config.warnings);
+        $crate::finish::log_address(&$config.log_file, &mut $config.warnings);
+    }};
+}
+pub(super) use logs;
+
+/// An address of a syslog daemon that cannot be one.
+pub(super) fn log_address(log_file: &str, warnings: &mut Vec<String>) {
+    if let Some(Err(why)) = SyslogAddress::of_log_file(log_file) {
+        warnings.push(format!("log_file {log_file}: {why}"));
     }
 }
 

@@ -53,7 +53,7 @@ impl MasterConfig {
         checks.positive("file_buffer_size", c.file_buffer_size)?;
         checks.positive("salt_cp_chunk_size", c.salt_cp_chunk_size)?;
         checks.address("metrics_address", &c.metrics_address)?;
-        finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
+        finish::logs!(c);
         finish::granular_levels(&mut c.log_granular_levels, &mut c.warnings);
         if c.keep_jobs != 24 && c.keep_jobs_seconds == 86400 {
             c.keep_jobs_seconds = c.keep_jobs.saturating_mul(3600);

@@ -1,7 +1,7 @@
 //! Logging settings taken from the configuration.
 
 use super::{FederationConfig, LogFormat, MasterConfig, MinionConfig, OptionValue, RuntimeConfig};
-use halite_sys::logging::{self, Lines, LogOptions};
+use halite_sys::logging::{self, Lines, LogOptions, SyslogAddress};
 use halite_wire::{Map, Value};
 use log::LevelFilter;
 use std::path::PathBuf;
@@ -45,13 +45,14 @@ impl LogSettings<'_> {
         }
     }
 
-    /// For a command at a terminal: lines have Salt's format, and the log file is left to daemons.
+    /// For a command at a terminal: lines have Salt's format, and the log file is left to daemons, a syslog daemon is not.
     fn for_command(self) -> LogOptions {
+        let is_address = SyslogAddress::of_log_file(self.file).is_some();
         LogSettings {
             format: LogFormat::Salt,
             file_format: self.file_format.or(Some(self.format)),
             journald: false,
-            file: "",
+            file: if is_address { self.file } else { "" },
             ..self
         }
         .options()
@@ -79,7 +80,7 @@ macro_rules! log_options {
                 self.log_settings().options()
             }
 
-            /// Logging of a command with this configuration: in Salt's format and to standard error only.
+            /// Logging of a command with this configuration: in Salt's format, to standard error and a syslog daemon.
             pub fn command_log_options(&self) -> LogOptions {
                 self.log_settings().for_command()
             }

@@ -83,7 +83,7 @@ options! {
         /// Send a publication only to the minions it targets. The minions must set this too.
         zmq_filtering: bool = "false";
         /// Send a job for up to 100 named minions to each of them under its own session key, if all of them are halite's, so
-        /// that other minions cannot read it. Not with `order_masters`, and not over WebSocket.
+        /// that other minions cannot read it. Not with `order_masters`, and not in a cluster.
         publish_private: bool = "false";
         /// Use TCP keepalive probes.
         tcp_keepalive: bool = "true";
@@ -675,7 +675,7 @@ options! {
         log_level: String = "warning";
         /// Log level in the log file. Empty: `log_level`.
         log_level_logfile: Option<String> = "null";
-        /// Log file. Empty: none.
+        /// Log file, or a syslog daemon: `udp://HOST[:PORT]`, `file:///dev/log`. Empty: none.
         log_file: String = "/var/log/{product}/master";
         /// Log file of the syndic.
         syndic_log_file: String = "/var/log/{product}/syndic";

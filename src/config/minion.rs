@@ -423,7 +423,7 @@ options! {
         log_level: String = "warning";
         /// Log level in the log file. Empty: `log_level`.
         log_level_logfile: Option<String> = "null";
-        /// Log file. Empty: none.
+        /// Log file, or a syslog daemon: `udp://HOST[:PORT]`, `file:///dev/log`. Empty: none.
         log_file: String = "/var/log/{product}/minion";
         /// Format of log messages on the console.
         log_fmt_console: String = "'[%(levelname)-8s] %(message)s'";
@@ -505,7 +505,7 @@ impl MinionConfig {
             &["str", "failover", "distributed", "func", "disable"],
         )?;
         checks.positive("max_event_size", c.max_event_size)?;
-        finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
+        finish::logs!(c);
         finish::granular_levels(&mut c.log_granular_levels, &mut c.warnings);
         if c.ssl.options().is_some() && c.transport == Transport::ZeroMq {
             c.warnings.push(super::tls::NO_TLS.to_owned());

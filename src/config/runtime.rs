@@ -130,7 +130,7 @@ options! {
         log_level: String = "warning";
         /// Log level in the log file. Empty: `log_level`.
         log_level_logfile: Option<String> = "null";
-        /// Log file. Empty: none.
+        /// Log file, or a syslog daemon: `udp://HOST[:PORT]`, `file:///dev/log`. Empty: none.
         log_file: String = "/var/log/{product}/runtime";
         /// Format of log messages on the console.
         log_fmt_console: String = "'[%(levelname)-8s] %(message)s'";
@@ -234,7 +234,7 @@ impl RuntimeConfig {
         let mut c = Self::read(source)?;
         let unused = finish::unused_option_warnings(&c.extra, Role::Runtime, &origin);
         c.warnings.extend(unused);
-        finish::levels(&mut c.log_level, &mut c.log_level_logfile, &mut c.warnings);
+        finish::logs!(c);
         finish::granular_levels(&mut c.log_granular_levels, &mut c.warnings);
         c.resolve_paths();
         c.check(&finish::Checks::new(&origin))?;

@@ -40,16 +40,13 @@ impl MasterConfig {
         self.publish_private && self.excludes_private().is_none()
     }
 
-    /// The option with which `publish_private` has no effect: lower masters need all jobs, a
-    /// cluster does not know which minions have a session of their own, and subscribers of WebSocket are not known by id.
+    /// The option with which `publish_private` has no effect: lower masters need all jobs, and a
+    /// cluster does not know which minions have a session of their own.
     pub(super) fn excludes_private(&self) -> Option<&'static str> {
-        let has_ws = || self.ports().iter().any(|p| p.transport == Transport::Ws);
         if self.order_masters {
             Some("order_masters")
-        } else if self.cluster().is_some() {
-            Some("cluster_id")
         } else {
-            has_ws().then_some("transport ws")
+            self.cluster().map(|_| "cluster_id")
         }
     }
 
@@ -170,7 +167,7 @@ mod tests {
             ("{}", false, false),
             ("{publish_private: true}", true, false),
             ("{publish_private: true, transport: tcp}", true, false),
-            ("{publish_private: true, transports: [ws]}", false, true),
+            ("{publish_private: true, transports: [ws]}", true, false),
             ("{publish_private: true, order_masters: true}", false, true),
             ("{order_masters: true}", false, false),
         ] {

@@ -141,14 +141,20 @@ impl Connection {
         self.flush()
     }
 
-    /// Says who we are, now or when connected; WebSocket has nothing of the kind.
+    /// Says who we are, now or when connected. Over WebSocket, stock's masters discard it.
     ///
     /// # Errors
     /// The connection failed.
     pub fn claim(&mut self, envelope: &[u8]) -> io::Result<()> {
-        if let Framing::Tcp { .. } = self.framing {
-            self.output.extend(tcp::message(envelope));
-        }
+        let out = match &mut self.framing {
+            Framing::Tcp { .. } => {
+                self.output.extend(tcp::message(envelope));
+                return self.flush();
+            }
+            Framing::Upgrade(_, waiting) => waiting,
+            Framing::Ws(_) => &mut self.output,
+        };
+        out.extend(ws::masked_message(envelope, rand::random()));
         self.flush()
     }
 

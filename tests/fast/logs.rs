@@ -1,12 +1,14 @@
 //! Logs of real daemons: lines of JSON with their fields, and logrotate.
 
 use serde_json::{Map, Value};
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use testing::mosquitto::Mosquitto;
 use testing::ports::Ports;
 use testing::process::Process;
-use testing::{Cli, Master, Minion, NatsServer, wait_for, wait_until};
+use testing::{Cli, LONG, Master, Minion, NatsServer, wait_for, wait_until};
 
 /// The lines of a log of JSON; a line that is no object is a failure.
 fn lines(path: &Path) -> Vec<Map<String, Value>> {
@@ -269,4 +271,66 @@ fn an_ordinary_start_and_stop_has_no_error() {
         let (log, settings) = one.join().unwrap();
         assert_eq!(errors(&log), [""; 0], "{settings}");
     }
+}
+
+/// Daemons, their other processes, and a command tell a syslog daemon.
+#[test]
+fn a_syslog_daemon_gets_the_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    let options = format!(
+        "log_file: file://{}/LOG_LOCAL1\nlog_level_logfile: info\nlog_fmt_logfile: '%(process)d %(message)s'\n",
+        path.display()
+    );
+    let daemon = UnixDatagram::bind(&path).unwrap();
+    daemon
+        .set_read_timeout(Some(Duration::from_millis(100)))
+        .unwrap();
+    let hear = |level: u8, what: &str| {
+        let mut bytes = vec![0; 1 << 16];
+        let end = Instant::now() + LONG;
+        loop {
+            let Ok(n) = daemon.recv(&mut bytes) else {
+                assert!(Instant::now() < end, "{what} is not said");
+                continue;
+            };
+            let line = String::from_utf8_lossy(&bytes[..n]).into_owned();
+            if line.contains(what) {
+                assert!(line.starts_with(&format!("<{level}>")), "{line}");
+                return;
+            }
+        }
+    };
+    let master = Master::halite(&format!("auto_accept: true\n{options}"));
+    hear(142, "all roles serve");
+    let minion = options.replace("LOCAL1", "LOCAL2");
+    let _minion = Minion::halite(&master, "m", &minion);
+    let cli = master.halite_cli();
+    std::thread::scope(|scope| {
+        // The daemon's queue is short: somebody must read.
+        let called = scope.spawn(|| {
+            wait_until("the minion answers", || {
+                let ran = cli.run("salt", &["m", "cmd.run", "echo a"]);
+                ran.out.contains("a\n")
+            });
+        });
+        hear(142, "published cmd.run");
+        hear(150, "Executing command echo");
+        while !called.is_finished() {
+            let _ = daemon.recv(&mut [0; 1024]);
+        }
+    });
+    let own = format!(
+        "{options}file_client: local\nid: m\nroot_dir: {}\n",
+        dir.path().display()
+    );
+    std::fs::write(dir.path().join("minion"), own).unwrap();
+    let said = Command::new(env!("CARGO_BIN_EXE_halite-call"))
+        .arg("-c")
+        .arg(dir.path())
+        .args(["-l", "quiet", "cmd.run", "exit 3"])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&said.stderr), "");
+    hear(139, "Command 'exit' failed with return code: 3");
 }

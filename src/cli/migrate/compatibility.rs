@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(master("worker_threads", 5.into()), None);
         assert_eq!(master("log_file", "/var/log/salt/master".into()), None);
         assert_eq!(
-            master("log_file", "udp://h:514".into()),
+            master("log_file", "tcp://h:514".into()),
             Some(Compatibility::Absent)
         );
         let ldap = halite_wire::map! {"ldap" => halite_wire::Map::new()};

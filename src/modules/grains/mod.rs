@@ -5,7 +5,7 @@
 //! Differences from `salt-call --local grains.items` of 3008.3, and the reasons:
 //!
 //! * `id`, `master` and `server_id` are added by the caller ([`server_id`] computes the last).
-//! * `saltpath`, `package` and `ca_truststore` are missing: there is no Python and no Salt installation.
+//! * `package` and `ca_truststore` are missing: there is no Python and no Salt installation. `saltpath` is where this program is,
 //!   `pythonversion`, `pythonexecutable` and `pythonpath` are those of the host's `python3`, by names of files.
 //! * `halite_version` is this program's version; `saltversion` is the Salt release it follows.
 //! * `fqdn`, `fqdn_ip4` and `fqdn_ip6` come from the hostname and `/etc/hosts`, and `fqdns` from the entries of
@@ -105,6 +105,9 @@ fn versions(grains: &mut Map) {
         .collect();
     grains.set("saltversion", COMPAT_VERSION);
     grains.set("saltversioninfo", info);
+    let own = std::env::current_exe().ok();
+    let own = own.and_then(|path| Some(path.parent()?.to_string_lossy().into_owned()));
+    put(grains, "saltpath", own);
     python(grains);
     grains.set("zmqversion", halite_transport::sockets::version());
     grains.set("halite_version", env!("CARGO_PKG_VERSION"));

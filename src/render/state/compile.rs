@@ -85,6 +85,19 @@ pub fn compile(high: &Map, rules: &CompileOptions) -> Result<Compiled, Vec<Strin
             }
         }
     }
+    link(graph, rules)
+}
+
+/// Orders calls that are compiled already (`state.pkg`), and finds their requisites.
+pub fn compile_low(chunks: Vec<Map>, rules: &CompileOptions) -> Result<Compiled, Vec<String>> {
+    let mut graph = Graph::default();
+    for chunk in chunks {
+        graph.add(chunk);
+    }
+    link(graph, rules)
+}
+
+fn link(mut graph: Graph, rules: &CompileOptions) -> Result<Compiled, Vec<String>> {
     let mut errors = Vec::new();
     for at in 0..graph.chunks.len() {
         watch_or_require(graph.change(at), rules);

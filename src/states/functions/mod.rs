@@ -2,6 +2,7 @@
 
 mod about;
 mod control;
+mod pkg;
 mod request;
 mod run;
 mod session;
@@ -65,7 +66,7 @@ const STATE: Module = Module {
         Function::new("low", run::low, "Makes one compiled call.").args(args![data, queue = None]).keywords(),
         Function::new("pause", control::pause, "Pauses a job's state run before a state, or before the next one.")
             .args(args![jid, state_id = None, duration = None]),
-        Function::new("pkg", run::not_over_ssh, "States packed by salt-ssh; halite has no such client.").args(args![pkg_path, pkg_sum, hash_type, test = None]).keywords().outputter("highstate"),
+        pkg::PKG,
         Function::new("prior_running_states", control::prior_running_states, "Older state jobs that are still running.").args(args![jid]),
         Function::new("request", request::request, "Tests states and keeps them as a request for state.run_request.")
             .args(args![mods = None]).keywords().outputter("highstate"),

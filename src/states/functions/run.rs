@@ -301,9 +301,3 @@ fn run_text(call: &mut Call<'_>, session: &Session, text: &str, path: &str) -> R
     }
     session.apply(call, high)
 }
-
-pub(super) fn not_over_ssh(_: &mut Call<'_>) -> Result {
-    Err(CallError::Command(
-        "state.pkg runs what salt-ssh has packed; this minion is not run by salt-ssh".to_owned(),
-    ))
-}

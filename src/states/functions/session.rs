@@ -153,6 +153,26 @@ impl Session {
         })
     }
 
+    /// With files, grains and pillar of the caller's. Waits for other runs, too.
+    pub(super) fn with(
+        call: &mut Call<'_>,
+        mut ctx: Context,
+    ) -> std::result::Result<Session, Refusal> {
+        queue(call)?;
+        let test = match keyword(call, "test") {
+            Value::Nil => is_test(&ctx),
+            given => given.truthy(),
+        };
+        Arc::make_mut(&mut ctx.opts).set("test", test);
+        let client = Rc::new(FileClient::new(&ctx).map_err(CallError::from)?);
+        Ok(Session {
+            source: MinionSls::new(&ctx, client.clone())?,
+            jid: control::own_jid(call).to_owned(),
+            ctx,
+            client,
+        })
+    }
+
     fn flag(&self, key: &str) -> bool {
         self.ctx.opts.get(key).is_some_and(Value::truthy)
     }
@@ -198,7 +218,7 @@ impl Session {
         }
     }
 
-    fn rules(&self, call: &Call<'_>, high: &Map) -> CompileOptions {
+    pub(super) fn rules(&self, call: &Call<'_>, high: &Map) -> CompileOptions {
         CompileOptions {
             disabled_requisites: self
                 .ctx

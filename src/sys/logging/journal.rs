@@ -115,7 +115,7 @@ fn program() -> String {
 }
 
 /// The number of a level (`syslog(3)`).
-fn priority(level: Level) -> u8 {
+pub(super) fn priority(level: Level) -> u8 {
     match level {
         Level::Error => 3,
         Level::Warn => 4,

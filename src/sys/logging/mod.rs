@@ -1,4 +1,4 @@
-//! Logging to standard error or the journal, and to a file, in Salt's format or as JSON.
+//! Logging to standard error or the journal, and to a file or a syslog daemon, in Salt's format or as JSON.
 //!
 //! SIGHUP reopens the file, so logrotate needs no `copytruncate`.
 
@@ -6,8 +6,10 @@ mod fields;
 mod journal;
 mod json;
 mod salt;
+mod syslog;
 
 pub use fields::{Field, set_process_fields};
+pub use syslog::SyslogAddress;
 
 use journal::Journal;
 use log::{LevelFilter, Log, Metadata, Record};
@@ -19,6 +21,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use syslog::Syslog;
 
 /// Salt's level names, from the fewest messages to the most.
 #[rustfmt::skip]
@@ -51,7 +54,7 @@ pub struct LogOptions {
     pub console: LevelFilter,
     /// Level of the file; that of standard error if `None`.
     pub file: Option<LevelFilter>,
-    /// The log file; without it, only standard error is used.
+    /// The log file, or the address of a syslog daemon ([`SyslogAddress`]); without it, only standard error is used.
     pub path: Option<PathBuf>,
     /// Format on standard error, unless that is the journal.
     pub console_lines: Lines,
@@ -102,7 +105,31 @@ pub fn install(options: LogOptions) {
     let reopen = Arc::new(AtomicBool::new(false));
     // Without a handler SIGHUP would kill the process; if this fails, that is all that is lost.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGHUP, reopen.clone());
-    let file = options.path.as_deref().and_then(|path| match open(path) {
+    let mut path = options.path;
+    let text = path.as_deref().and_then(Path::to_str).unwrap_or_default();
+    let syslog = SyslogAddress::of_log_file(text);
+    if syslog.is_some() {
+        path = None;
+    }
+    let syslog = syslog.and_then(|address| {
+        let opened = address
+            .map_err(io::Error::other)
+            .and_then(|address| Syslog::open(&address));
+        match opened {
+            Ok(syslog) if !syslog.is_there() => {
+                eprintln!(
+                    "[WARNING ] The log_file does not exist. Logging not setup correctly or syslog service not started."
+                );
+                Some(syslog)
+            }
+            Ok(syslog) => Some(syslog),
+            Err(e) => {
+                eprintln!("[WARNING ] log_file: {e}; logging to standard error only");
+                None
+            }
+        }
+    });
+    let file = path.as_deref().and_then(|path| match open(path) {
         Ok(file) => Some(file),
         Err(e) => {
             eprintln!(
@@ -112,9 +139,10 @@ pub fn install(options: LogOptions) {
             None
         }
     });
-    let level = match &file {
-        Some(_) => options.file.unwrap_or(options.console),
-        None => LevelFilter::Off,
+    let level = if file.is_some() || syslog.is_some() {
+        options.file.unwrap_or(options.console)
+    } else {
+        LevelFilter::Off
     };
     let logger = Logger {
         console: LineFormat::of(&options.console_lines),
@@ -122,7 +150,8 @@ pub fn install(options: LogOptions) {
         journal: options.journal.then(Journal::of_stderr).flatten(),
         granular: Granular::of(&options.granular),
         levels: (options.console, level),
-        path: options.path,
+        path,
+        syslog,
         file: Mutex::new(file),
         reopen,
     };
@@ -140,14 +169,15 @@ pub fn path() -> Option<PathBuf> {
     LOGGER.get()?.path.clone()
 }
 
-/// Descriptors of the log file and the journal, if open.
+/// Descriptors of the log file, the journal and the syslog daemon, if open.
 pub(super) fn descriptors() -> Vec<i32> {
     let Some(logger) = LOGGER.get() else {
         return Vec::new();
     };
     let file = logger.file().as_ref().map(AsRawFd::as_raw_fd);
     let journal = logger.journal.as_ref().map(Journal::descriptor);
-    file.into_iter().chain(journal).collect()
+    let syslog = logger.syslog.as_ref().map(Syslog::descriptor);
+    file.into_iter().chain(journal).chain(syslog).collect()
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -186,6 +216,7 @@ struct Logger {
     /// Levels of standard error and of the file.
     levels: (LevelFilter, LevelFilter),
     path: Option<PathBuf>,
+    syslog: Option<Syslog>,
     file: Mutex<Option<File>>,
     reopen: Arc<AtomicBool>,
 }
@@ -220,6 +251,9 @@ impl Log for Logger {
         }
         if record.level() > self.levels.1 {
             return;
+        }
+        if let Some(syslog) = &self.syslog {
+            return syslog.send(record.level(), &self.to_file.line(record));
         }
         let mut file = self.file();
         if self.reopen.swap(false, Ordering::Relaxed)

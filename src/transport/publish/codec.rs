@@ -142,7 +142,8 @@ impl SubscriberCodec for Tcp {
     }
 }
 
-/// WebSocket ([`halite_wire::ws`]): everybody gets everything, once the stream is open.
+/// WebSocket ([`halite_wire::ws`]): everybody gets everything, once the stream is open. Halite's minions then say who they are,
+/// as all do over tcp; stock's send nothing.
 #[derive(Debug, Default)]
 pub struct Ws(WsServer);
 
@@ -162,7 +163,7 @@ impl SubscriberCodec for Ws {
                 take(SubscriberMessage::Subscribe(Vec::new()));
             }
             WsInput::Answer(answer) => take(SubscriberMessage::Answer(answer)),
-            WsInput::Message(_) => take(SubscriberMessage::Other),
+            WsInput::Message(body) => take(SubscriberMessage::Claim(body)),
         })
     }
 

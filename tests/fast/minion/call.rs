@@ -330,3 +330,53 @@ fn another_account_runs_the_function() {
     assert_eq!(said["retcode"], 1, "{said}");
     assert!(said["return"].as_str().unwrap().contains("gone"), "{said}");
 }
+
+/// States that are packed in a file run with its grains, pillar and files; without its hash, nothing does.
+#[test]
+fn packed_states() {
+    let dir = local();
+    let packed = dir.path().join("packed");
+    std::fs::create_dir_all(packed.join("base")).unwrap();
+    let out = dir.path().join("out").display().to_string();
+    let low = serde_json::json!([
+        {"state": "file", "fun": "managed", "name": out, "source": "salt://f", "template": "jinja",
+         "require": [{"test": "first"}], "__id__": "f", "__sls__": "x", "__env__": "base", "order": 10000},
+        {"state": "test", "fun": "nop", "name": "n", "__id__": "first", "__sls__": "x", "__env__": "base", "order": 10001},
+    ]);
+    let text = "{{ pillar.a }} {{ grains.g }} {{ grains.os is defined }}\n";
+    for (name, text) in [
+        ("lowstate.json", low.to_string().as_str()),
+        ("pillar.json", r#"{"a": 1}"#),
+        ("roster_grains.json", r#"{"g": 2}"#),
+        ("base/f", text),
+    ] {
+        std::fs::write(packed.join(name), text).unwrap();
+    }
+    let tar = dir.path().join("p.tgz").display().to_string();
+    let mut command = Command::new("tar");
+    command
+        .arg("-C")
+        .arg(&packed)
+        .args(["-czf", tar.as_str(), "."]);
+    assert!(command.status().unwrap().success());
+    let run = |args: &[&str]| call(dir.path(), &[&["--local", "--out=json"], args].concat());
+    let (status, sum, _) = run(&["hashutil.digest_file", &tar, "sha256"]);
+    assert_eq!(status, 0);
+    let sum: serde_json::Value = serde_json::from_str(&sum).unwrap();
+    let sum = sum["local"].as_str().unwrap();
+    let (status, _, err) = run(&["state.pkg", &tar, &"0".repeat(64), "sha256"]);
+    assert!(status != 0 && err.contains("has the hash"), "{err}");
+    assert!(!Path::new(&out).exists());
+    let (status, told, err) = run(&["state.pkg", &tar, sum, "sha256"]);
+    assert_eq!((status, err.as_str()), (0, ""), "{told}");
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), "1 2 False\n");
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let file = &told["local"][format!("file_|-f_|-{out}_|-managed")];
+    assert_eq!(file["__run_num__"], 1, "its requisite comes first: {told}");
+    let left = std::fs::read_dir(dir.path()).unwrap().flatten();
+    assert!(
+        !left
+            .into_iter()
+            .any(|e| e.file_name().to_string_lossy().contains("state_pkg"))
+    );
+}

@@ -77,6 +77,11 @@ fn each_gets_its_own_over_tcp() {
 }
 
 #[test]
+fn each_gets_its_own_over_websocket() {
+    each_gets_its_own("transport: ws");
+}
+
+#[test]
 fn signed_jobs_are_private_too() {
     each_gets_its_own("sign_pub_messages: true");
 }
