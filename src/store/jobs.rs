@@ -2,6 +2,7 @@
 
 use halite_wire::ids::{Jid, MinionId};
 use halite_wire::{Map, Value};
+use std::collections::HashSet;
 use std::io;
 use std::time::SystemTime;
 
@@ -25,6 +26,12 @@ pub struct StoredJob {
     pub missing: Vec<String>,
     /// Returns in order of arrival, the first of each minion only.
     pub returns: Vec<StoredReturn>,
+}
+
+/// Keeps the first of each id: a job may have been started in parts.
+pub(crate) fn unite(ids: &mut Vec<String>) {
+    let mut seen = HashSet::new();
+    ids.retain(|id| seen.insert(id.clone()));
 }
 
 /// A return to store.
@@ -63,7 +70,8 @@ pub trait JobReader: Send + Sync {
 
 /// Where jobs and returns are stored.
 pub trait JobStore: JobReader {
-    /// Starts a job. A later call for the same jid replaces load and minions.
+    /// Starts a job. A later call for the same jid replaces the load, and adds minions: of the next part of a batch, or of
+    /// those below a syndic.
     fn save_load(
         &self,
         jid: &Jid,

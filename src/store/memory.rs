@@ -5,7 +5,7 @@
 
 use crate::Stores;
 use crate::gateways::{GatewayStore, GatewayStores};
-use crate::jobs::{JobReader, JobStore, JobUpdate, Returned, StoredJob, StoredReturn};
+use crate::jobs::{JobReader, JobStore, JobUpdate, Returned, StoredJob, StoredReturn, unite};
 use crate::keys::{IdList, KeyLock, KeyState, KeyStore, Version, universal_newlines};
 use crate::mine::{MineStore, merge};
 use crate::minions::{DataPart, DataVersion, MinionCache, MinionData, check_size};
@@ -201,11 +201,11 @@ fn assemble(records: &[(SystemTime, Record)]) -> StoredJob {
     for (_, record) in records {
         match record {
             Record::Load(head) => {
-                let returns = std::mem::take(&mut job.returns);
-                job = StoredJob {
-                    returns,
-                    ..head.clone()
-                };
+                job.load = head.load.clone();
+                job.minions.extend_from_slice(&head.minions);
+                job.missing.extend_from_slice(&head.missing);
+                unite(&mut job.minions);
+                unite(&mut job.missing);
             }
             Record::Return {
                 id,

@@ -123,6 +123,15 @@ fn jobs_are_followed_by_cursor() {
             Some(&1.into()),
             "the first counts"
         );
+        // The next part of a batch.
+        let part = ["b".to_owned(), "c".to_owned()];
+        let load = map! {"fun" => "test.ping", "tgt" => "c"};
+        jobs.save_load(&jid, &load, &part, &["gone".to_owned()])
+            .unwrap();
+        let job = jobs.get(&jid).unwrap().unwrap();
+        assert_eq!(job.minions, ["a", "b", "c"]);
+        assert_eq!(job.missing, ["gone"]);
+        assert_eq!((job.load, job.returns.len()), (load, 2));
         let listed: Vec<Jid> = jobs.list().unwrap().into_iter().map(|(j, _)| j).collect();
         assert_eq!(listed, [old.clone(), jid.clone()]);
         assert_eq!(

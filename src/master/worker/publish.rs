@@ -216,20 +216,10 @@ pub(super) fn send_out(
     if !order.additions.contains("nocache") {
         let mut kept = load.clone();
         kept.set("jid", jid.as_str());
-        let is_chosen = load.str("jid").is_some_and(|jid| !jid.is_empty());
-        let before = match is_chosen {
-            true => worker.stores.jobs.get(&jid)?.unwrap_or_default(),
-            false => StoredJob::default(),
-        };
-        // A part of a batch; the record must go on to name those of the other parts.
-        let both = |before: Vec<String>, now: &[String]| {
-            let more = now.iter().filter(|id| !before.contains(id)).cloned();
-            let more: Vec<String> = more.collect();
-            [before, more].concat()
-        };
-        let all = both(before.minions, &minions);
-        let none = both(before.missing, &missing);
-        worker.stores.jobs.save_load(&jid, &kept, &all, &none)?;
+        worker
+            .stores
+            .jobs
+            .save_load(&jid, &kept, &minions, &missing)?;
     }
     announce(worker, load, &job, &jid, &minions, &missing);
     if let Err(e) = send(worker, &target, bytes, &minions, is_for_all) {

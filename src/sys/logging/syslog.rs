@@ -223,7 +223,10 @@ impl Syslog {
 
     fn write(&self, state: &mut State, level: Level, line: &str) -> io::Result<()> {
         let line = line.trim_end_matches('\n');
-        let line = &line[..line.floor_char_boundary(LONGEST)];
+        let end = (0..=LONGEST.min(line.len()))
+            .rev()
+            .find(|at| line.is_char_boundary(*at));
+        let line = &line[..end.unwrap_or(0)];
         state.datagram.clear();
         let number = self.facility * 8 + priority(level);
         write!(state.datagram, "<{number}>{line}")?;

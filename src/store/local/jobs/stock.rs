@@ -3,7 +3,7 @@
 //! before a job is published; returns are copied from the log.
 
 use super::super::{read_map, read_value};
-use crate::jobs::{JobUpdate, StoredJob, StoredReturn, id_list, stored_part};
+use crate::jobs::{JobUpdate, StoredJob, StoredReturn, id_list, stored_part, unite};
 use halite_crypto::HashType;
 use halite_sys::daemon::{make_dir, write_atomic};
 use halite_sys::safe_open::read_regular;
@@ -37,13 +37,17 @@ impl StockLayout {
         self.dir.join(&hex[..2]).join(&hex[2..])
     }
 
-    /// Writes the load of a job and who it was sent to.
+    /// Writes the load of a job and who it was sent to, beside those that are there.
     pub(super) fn save_load(&self, jid: &Jid, load: &Map, minions: &[String]) -> io::Result<()> {
         let dir = self.path(jid);
         make_dir(&dir, 0o755)?;
+        let list = dir.join(".minions.p");
+        let mut all = read_value(&list).unwrap_or_default().str_list();
+        all.extend_from_slice(minions);
+        unite(&mut all);
         std::fs::write(dir.join("jid"), jid.as_str())?;
         put(&dir.join(".load.p"), &Value::Map(load.clone()))?;
-        put(&dir.join(".minions.p"), &id_list(minions))
+        put(&list, &id_list(&all))
     }
 
     /// Copies what was added to a job: returns, and the load of a job that a minion started. Files that are there

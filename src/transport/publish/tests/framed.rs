@@ -98,7 +98,7 @@ fn who_speaks_websocket_misses_nothing() {
         keepalive: KeepAlive::REQUEST_SERVER,
         tls: None,
     };
-    let mut subscription = Subscription::open(&peer, b"ignored").unwrap();
+    let mut subscription = Subscription::open(&peer, b"m1").unwrap();
     drive(&mut server, "a connection", |s| s.waiting().0 == 1);
     server.publish(&[], b"early");
     server.publish(&[b"m".to_vec(), b"n".to_vec()], b"once");
@@ -122,5 +122,16 @@ fn who_speaks_websocket_misses_nothing() {
             vec![b'x'; 70_000]
         ]
     );
-    assert!(server.take_claims().is_empty());
+    let [claim] = &server.take_claims()[..] else {
+        panic!("it says once who it is");
+    };
+    assert_eq!(claim.envelope, b"m1");
+    server.register(claim.token, &[b"m".to_vec()]);
+    server.publish(&[b"n".to_vec()], b"for others");
+    server.publish_exact(b"m", b"for m alone");
+    drive(&mut server, "what is for it", |_| {
+        heard.extend(subscription.receive());
+        heard.len() == 5
+    });
+    assert_eq!(heard[4], b"for m alone");
 }

@@ -7,7 +7,9 @@ mod format;
 
 use super::disk::{names, write_whole};
 use super::{StockLayout, shared_segment};
-use crate::jobs::{JobReader, JobStore, JobUpdate, Returned, StoredJob, StoredReturn, id_list};
+use crate::jobs::{
+    JobReader, JobStore, JobUpdate, Returned, StoredJob, StoredReturn, id_list, unite,
+};
 use format::{HEADER, LOAD, Marker, RETURN, STARTING_RETURN, records};
 use halite_sys::daemon::{make_dir, write_new};
 use halite_sys::safe_open::open_no_follow;
@@ -248,6 +250,7 @@ pub(super) fn intact_end(bytes: &[u8], marker: Option<Marker>) -> usize {
 pub(super) fn assemble(bytes: &[u8], marker: Option<Marker>) -> StoredJob {
     let mut job = StoredJob::default();
     let mut seen = HashSet::new();
+    let mut heads = 0;
     for record in records(bytes, marker) {
         let kind = record.kind;
         let Ok(Value::Map(mut map)) = msgpack::decode(record.payload) else {
@@ -255,8 +258,9 @@ pub(super) fn assemble(bytes: &[u8], marker: Option<Marker>) -> StoredJob {
         };
         if kind == LOAD {
             let list = |m: &Map, k: &str| m.get(k).map(Value::str_list).unwrap_or_default();
-            job.minions = list(&map, "minions");
-            job.missing = list(&map, "missing");
+            heads += 1;
+            job.minions.extend(list(&map, "minions"));
+            job.missing.extend(list(&map, "missing"));
             job.load = map
                 .remove("load")
                 .and_then(Value::into_map)
@@ -273,6 +277,10 @@ pub(super) fn assemble(bytes: &[u8], marker: Option<Marker>) -> StoredJob {
         if seen.insert(id.clone()) {
             job.returns.push(StoredReturn { id, load: map });
         }
+    }
+    if heads > 1 {
+        unite(&mut job.minions);
+        unite(&mut job.missing);
     }
     job
 }
