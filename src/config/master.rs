@@ -82,8 +82,8 @@ options! {
         pub_hwm: i32 = "1000";
         /// Send a publication only to the minions it targets. The minions must set this too.
         zmq_filtering: bool = "false";
-        /// Send a job for up to 100 named minions to each of them under its own session key, if all of them are halite's, so
-        /// that other minions cannot read it. Not with `order_masters`, and not in a cluster.
+        /// Send a job for up to 100 minions by glob, list or regular expression to each of them under its own session key, if all
+        /// of them are halite's, so that others cannot read it. Not with `order_masters`, and not in a cluster.
         publish_private: bool = "false";
         /// Use TCP keepalive probes.
         tcp_keepalive: bool = "true";

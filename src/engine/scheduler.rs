@@ -247,7 +247,12 @@ fn runner_function(
     launch.keep = spec.return_job == ReturnJob::Cached;
     let function = runner::find(config, name);
     match runner::run_as(&mut context, name, function.as_ref(), Ok(args), &launch) {
-        Ok(ran) => Ok((ran.to_value(), context.run.retcode)),
+        Ok(ran) => {
+            if let Some(why) = runner::failure(&ran, context.run.retcode) {
+                log::error!("the scheduled job {}, jid {}: {why}", spec.name, launch.jid);
+            }
+            Ok((ran.to_value(), context.run.retcode))
+        }
         Err(e) => {
             if stop.is_set() {
                 log::warn!(

@@ -204,11 +204,14 @@ impl Fetched {
                 None
             })?;
         match std::fs::read_to_string(&found) {
-            Ok(text) => Some(SourceFile {
-                path: found,
-                name: name.to_owned(),
-                text: text.into(),
-            }),
+            Ok(text) => {
+                halite_render::written_slots::note(&text);
+                Some(SourceFile {
+                    path: found,
+                    name: name.to_owned(),
+                    text: text.into(),
+                })
+            }
             Err(e) => {
                 log::error!("{}: {e}", found.display());
                 None

@@ -260,7 +260,9 @@ pub fn text_of(file: fs::File) -> Result<String, String> {
             "it is longer than {MAX_SOURCE} bytes and is not read"
         ));
     }
-    String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())
+    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8 text".to_owned())?;
+    super::written_slots::note(&text);
+    Ok(text)
 }
 
 #[cfg(test)]

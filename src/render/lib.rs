@@ -18,6 +18,7 @@ pub mod state;
 pub mod template;
 pub mod tops;
 pub mod usage;
+pub mod written_slots;
 
 pub use error::RenderError;
 pub use master_sls::MasterSls;

@@ -14,6 +14,7 @@ mod top;
 
 pub use modules::{functions as state_functions, watching};
 pub use runner::{MinionStates, Progress, on_result};
+pub use slots::AllowedSlots;
 
 /// Makes the functions `state.*` known; call it once, at the start of a program.
 pub fn install() {

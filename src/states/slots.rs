@@ -5,21 +5,43 @@ use halite_modules::execution::{CallError, Context, invoke_listed, python};
 use halite_wire::yaml::yamlify_arg;
 use halite_wire::{Map, Value};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 const PREFIX: &str = "__slot__:";
+
+/// Which slots are heeded.
+#[derive(Clone, Debug, Default)]
+pub enum AllowedSlots {
+    /// All: the declarations are the caller's own.
+    #[default]
+    All,
+    /// Those of these functions, which stand in the files of the run ([`halite_render::written_slots`]).
+    Functions(BTreeSet<String>),
+}
+
+impl AllowedSlots {
+    /// Those of the files that this thread has rendered.
+    pub fn written() -> AllowedSlots {
+        AllowedSlots::Functions(halite_render::written_slots::functions())
+    }
+}
 
 /// A declaration with its slots filled in, those of lists and maps among the arguments included.
 ///
 /// # Errors
 /// What a function raises; [`CallError::Missing`] if there is none of that name.
-pub fn fill<'a>(ctx: &Context, low: &'a Map) -> Result<Cow<'a, Map>, CallError> {
+pub fn fill<'a>(
+    ctx: &Context,
+    low: &'a Map,
+    allowed: &AllowedSlots,
+) -> Result<Cow<'a, Map>, CallError> {
     if !low.iter().any(|(_, value)| has_slot(value)) {
         return Ok(Cow::Borrowed(low));
     }
     let mut filled = low.clone();
     for (_, value) in &mut filled.0 {
         if has_slot(value) {
-            *value = fill_value(ctx, value)?;
+            *value = fill_value(ctx, value, allowed)?;
         }
     }
     Ok(Cow::Owned(filled))
@@ -35,18 +57,22 @@ fn has_slot(value: &Value) -> bool {
 }
 
 /// A value with its slots filled in.
-pub fn fill_value(ctx: &Context, value: &Value) -> Result<Value, CallError> {
+pub fn fill_value(
+    ctx: &Context,
+    value: &Value,
+    allowed: &AllowedSlots,
+) -> Result<Value, CallError> {
     Ok(match value {
-        Value::Str(text) if text.starts_with(PREFIX) => slot(ctx, text)?,
+        Value::Str(text) if text.starts_with(PREFIX) => slot(ctx, text, allowed)?,
         Value::Array(list) => Value::Array(
             list.iter()
-                .map(|v| fill_value(ctx, v))
+                .map(|v| fill_value(ctx, v, allowed))
                 .collect::<Result<_, _>>()?,
         ),
         Value::Map(map) => {
             let filled = map
                 .iter()
-                .map(|(k, v)| Ok((k.clone(), fill_value(ctx, v)?)));
+                .map(|(k, v)| Ok((k.clone(), fill_value(ctx, v, allowed)?)));
             Value::Map(Map(filled.collect::<Result<_, CallError>>()?))
         }
         other => other.clone(),
@@ -54,7 +80,7 @@ pub fn fill_value(ctx: &Context, value: &Value) -> Result<Value, CallError> {
 }
 
 /// `salt:fun(args).path ~ text`; anything else stays as it is.
-fn slot(ctx: &Context, text: &str) -> Result<Value, CallError> {
+fn slot(ctx: &Context, text: &str, allowed: &AllowedSlots) -> Result<Value, CallError> {
     let rest = &text[PREFIX.len()..];
     let Some(call) = rest.strip_prefix("salt:") else {
         log::warn!("Malformed slot: {text}");
@@ -64,6 +90,14 @@ fn slot(ctx: &Context, text: &str) -> Result<Value, CallError> {
         log::warn!("Malformed slot: {text}");
         return Ok(text.into());
     };
+    if let AllowedSlots::Functions(names) = allowed
+        && !names.contains(fun)
+    {
+        log::warn!(
+            "the slot {PREFIX}salt:{fun}(...) is left as it is: no SLS file of this run has it, so it comes from data"
+        );
+        return Ok(text.into());
+    }
     let (mut positional, mut kwargs) = (Vec::new(), Map::new());
     for arg in arguments(args) {
         match arg.split_once('=').filter(|(key, _)| is_name(key.trim())) {
@@ -162,7 +196,7 @@ mod tests {
     use halite_wire::map;
 
     fn filled(text: &str) -> Value {
-        fill_value(&Context::default(), &text.into()).unwrap()
+        fill_value(&Context::default(), &text.into(), &AllowedSlots::All).unwrap()
     }
 
     #[test]
@@ -180,7 +214,16 @@ mod tests {
         assert_eq!(filled("__slot__:other"), "__slot__:other".into());
         assert_eq!(filled("plain"), "plain".into());
         let low = map! {"name" => "x", "env" => vec![Value::from("__slot__:salt:test.echo(1)")]};
-        let low = fill(&Context::default(), &low).unwrap();
+        let low = fill(&Context::default(), &low, &AllowedSlots::All).unwrap();
         assert_eq!(low.get("env"), Some(&vec![Value::Int(1)].into()));
+    }
+
+    #[test]
+    fn what_no_file_has_is_left() {
+        let allowed = AllowedSlots::Functions(["test.echo".to_owned()].into());
+        let fill = |text: &str| fill_value(&Context::default(), &text.into(), &allowed).unwrap();
+        assert_eq!(fill("__slot__:salt:test.echo(a)"), "a".into());
+        let other = "__slot__:salt:test.ping()";
+        assert_eq!(fill(other), other.into());
     }
 }

@@ -1,12 +1,12 @@
 //! Runs the master's helper programs: given as argument lists, with a deadline and bounded output.
 //! The whole process group is killed when a limit is exceeded.
 
-use super::process::leave_family;
+use super::process::{apart, leave_family};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::fmt;
 use std::io::{self, Read};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -133,7 +133,7 @@ impl Helper {
     fn spawn(&self) -> io::Result<Child> {
         let (program, args) = self.argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
-        leave_family(&mut command).args(args).process_group(0);
+        apart(leave_family(&mut command)).args(args);
         for (name, value) in &self.env {
             match value {
                 Some(value) => command.env(name, value),

@@ -158,6 +158,33 @@ pub fn leave_family(command: &mut Command) -> &mut Command {
     command
 }
 
+/// Lets a program lead a session of its own, so that it has no terminal of ours to type into (`TIOCSTI`), and gives it no
+/// descriptors but its standard ones. libzmq's are not closed on `exec`, and what is written into its epoll instances are
+/// pointers that our threads follow.
+pub fn apart(command: &mut Command) -> &mut Command {
+    // SAFETY: between fork and exec only system calls are made, none of which allocates or takes a lock.
+    #[allow(unsafe_code)]
+    unsafe {
+        std::os::unix::process::CommandExt::pre_exec(command, || {
+            nix::unistd::setsid()?;
+            // The descriptor that tells of a failed exec has to stay until then. Linux before 5.9 has no such call, and before
+            // 5.11 no such flag.
+            if nix::libc::syscall(
+                nix::libc::SYS_close_range,
+                3_u32,
+                u32::MAX,
+                nix::libc::CLOSE_RANGE_CLOEXEC,
+            ) != 0
+            {
+                for number in 3..1024 {
+                    nix::libc::fcntl(number, nix::libc::F_SETFD, nix::libc::FD_CLOEXEC);
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
 /// The role in which this process was started, if any.
 pub fn role() -> Option<String> {
     std::env::var(ROLE).ok()

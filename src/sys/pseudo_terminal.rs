@@ -61,11 +61,10 @@ pub fn open(owner: Option<u32>) -> io::Result<PseudoTerminal> {
 
 /// Lets a program lead a session whose terminal is its standard output, so that it can open `/dev/tty`.
 pub fn lead_session(command: &mut Command) -> &mut Command {
-    // SAFETY: between fork and exec only system calls are made, none of which allocates or takes a lock.
+    // SAFETY: between fork and exec only a system call is made, which neither allocates nor takes a lock.
     #[allow(unsafe_code)]
     unsafe {
-        command.pre_exec(|| {
-            nix::unistd::setsid()?;
+        crate::process::apart(command).pre_exec(|| {
             Errno::result(nix::libc::ioctl(1, nix::libc::TIOCSCTTY, 0))?;
             Ok(())
         })

@@ -194,17 +194,17 @@ impl Jid {
 
 /// Generates jids that strictly increase within this process.
 #[derive(Debug, Default)]
-pub struct JidClock {
-    last: std::sync::atomic::AtomicI64,
-}
+pub struct JidClock(());
+
+/// The last jid of this process, in microseconds: threads that start at once must not get the same.
+static LAST_JID: std::sync::atomic::AtomicI64 = std::sync::atomic::AtomicI64::new(0);
 
 impl JidClock {
     /// The next jid: now, or a microsecond after the last one.
     pub fn next(&self) -> Jid {
         use std::sync::atomic::Ordering::Relaxed;
         let now = jiff::Timestamp::now().as_microsecond();
-        let last = self
-            .last
+        let last = LAST_JID
             .fetch_update(Relaxed, Relaxed, |last| Some(now.max(last + 1)))
             .unwrap_or(now);
         let at = now.max(last + 1);

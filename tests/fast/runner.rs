@@ -136,6 +136,63 @@ fn an_orchestration_runs_states_of_the_host() {
     event(&mut bus, &format!("salt/run/{jid}/ret"));
 }
 
+/// What comes from data is no slot, runners that call each other come to an end, and a list of others' hardware addresses
+/// tells nothing of a file.
+#[test]
+fn orchestrations_and_runners_stay_within_bounds() {
+    let dir = tempfile::tempdir().unwrap();
+    let trace = dir.path().join("trace").display().to_string();
+    for (name, text) in [
+        (
+            "slots",
+            "own: {test.nop: [{name: '__slot__:salt:test.echo(x)'}]}\ntold: {test.nop: [{name: {{ pillar.told | json }}}]}\n"
+                .to_owned(),
+        ),
+        (
+            "deep",
+            "{% set more = salt['saltutil.runner']('state.orchestrate', arg=['deep']) %}\na: {test.nop: []}\n".to_owned(),
+        ),
+        ("typo", "a: {file.append: [{name: /nowhere}, {txt: a}]}\n".to_owned()),
+    ] {
+        std::fs::write(dir.path().join(format!("{name}.sls")), text).unwrap();
+    }
+    let secret = dir.path().join("secret");
+    std::fs::write(&secret, "correct-horse\n").unwrap();
+    let pipe = dir.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let master = Master::halite(&format!(
+        "file_roots: {{base: ['{}']}}\n",
+        dir.path().display()
+    ));
+    let cli = master.halite_cli();
+    let told = format!("pillar={{told: '__slot__:salt:cmd.run(touch {trace})'}}");
+    let ran = cli.runner(&["state.orchestrate", "slots", &told, "--out=json"]);
+    let said = ran.ok().unwrap();
+    assert!(
+        said.contains(r#""name": "x""#) && said.contains("cmd.run(touch"),
+        "{said}"
+    );
+    assert!(!std::path::Path::new(&trace).exists());
+    let ran = cli.runner(&["state.orchestrate", "deep"]);
+    assert!(
+        ran.status == Some(1) && ran.out.contains("called each other"),
+        "{}",
+        ran.describe()
+    );
+    let ran = cli.runner(&["state.orchestrate", "typo"]);
+    let why = "'txt' is an invalid keyword argument for 'file.append'";
+    assert!(
+        ran.status == Some(1) && ran.out.contains(why),
+        "{}",
+        ran.describe()
+    );
+    for path in [secret.as_path(), &pipe, std::path::Path::new("/dev/zero")] {
+        let ran = cli.runner(&["network.wollist", path.to_str().unwrap(), "127.0.0.1"]);
+        assert_eq!(ran.status, Some(1), "{}", ran.describe());
+        assert!(!ran.describe().contains("horse"), "{}", ran.describe());
+    }
+}
+
 #[test]
 fn a_wheel_function_is_the_answer() {
     let master = Master::halite("salt_series: 3008");

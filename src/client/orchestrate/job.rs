@@ -8,6 +8,9 @@ use halite_wire::{Map, Value};
 
 /// `salt.state`: `state.sls`, `state.highstate` or `state.top` on a target.
 pub(super) fn state(states: &MasterStates, low: &Map, test: bool) -> Map {
+    if let Some(refused) = over_ssh(low) {
+        return refused;
+    }
     let (fun, arg) = match state_call(low) {
         Some(what) => what,
         None => {
@@ -168,6 +171,9 @@ fn quoted(text: &str) -> String {
 
 /// `salt.function`: any function on a target.
 pub(super) fn function(states: &MasterStates, low: &Map, test: bool) -> Map {
+    if let Some(refused) = over_ssh(low) {
+        return refused;
+    }
     let name = low.str("name").unwrap_or_default();
     let words = matches!(low.get("arg"), Some(Value::Str(_)));
     let arg = match low.get("arg") {
@@ -288,4 +294,10 @@ fn names(value: Option<&Value>) -> Vec<String> {
         Some(list) => list.str_list(),
         None => Vec::new(),
     }
+}
+
+/// The result of a job that is to go over ssh, which would reach other hosts than minions.
+fn over_ssh(low: &Map) -> Option<Map> {
+    let wanted = low.get("ssh").is_some_and(Value::truthy);
+    wanted.then(|| result(low, false, "ssh: there is no salt-ssh here"))
 }

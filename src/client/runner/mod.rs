@@ -84,6 +84,8 @@ pub struct RunContext<'a> {
     pub show: &'a mut dyn FnMut(&str, &Value, bool),
     /// The current run: its jid, events and exit status.
     pub run: Run,
+    /// How many runners called each other before this one, in the same process.
+    pub depth: usize,
 }
 
 impl<'a> RunContext<'a> {
@@ -100,6 +102,7 @@ impl<'a> RunContext<'a> {
             stop,
             show,
             run: Run::default(),
+            depth: 0,
         }
     }
 
@@ -119,6 +122,39 @@ impl<'a> RunContext<'a> {
     pub fn text(&mut self, text: &str) {
         self.run.text(text);
     }
+}
+
+/// Why a run failed that returned something, in one line, for a log: what states failed first. `None` if it was good.
+pub fn failure(ran: &RunnerOutput, retcode: i64) -> Option<String> {
+    if retcode == 0 {
+        return None;
+    }
+    let first = |text: &str| text.trim().lines().next().unwrap_or_default().to_owned();
+    let data = ran.value.as_map().and_then(|map| map.get("data")?.as_map());
+    let mut told = Vec::new();
+    for (_, results) in data.into_iter().flat_map(Map::iter) {
+        match results {
+            Value::Map(states) => told.extend(states.iter().filter_map(|(_, state)| {
+                let state = state.as_map()?;
+                let bad = state.get("result") == Some(&Value::Bool(false));
+                let text = |key| state.str(key).unwrap_or_default();
+                bad.then(|| {
+                    format!(
+                        "{} of {}: {}",
+                        text("__id__"),
+                        text("__sls__"),
+                        first(text("comment"))
+                    )
+                })
+            })),
+            errors => told.extend(errors.str_list().iter().map(|error| first(error))),
+        }
+    }
+    Some(match told.as_slice() {
+        [] => format!("it failed with status {retcode}"),
+        [one] => format!("it failed: {one}"),
+        [one, others @ ..] => format!("it failed: {one} (and {} more)", others.len()),
+    })
 }
 
 /// A runner function.

@@ -5,7 +5,13 @@ use crate::fleet::Fleet;
 use crate::sls;
 use halite_modules::execution::{Context, invoke};
 use halite_store::cached_data::{CachedPart, cached_data};
+use halite_sys::safe_open::read_regular;
 use halite_wire::{Map, Value};
+
+/// Largest list, in bytes.
+const MOST_LIST: u64 = 1 << 20;
+/// How many interfaces of one minion are woken.
+const MOST_INTERFACES: usize = 64;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     Function {
@@ -21,7 +27,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function {
         name: "network.wollist",
         args: &["maclist", "?bcast", "?destport"],
-        doc: "Wakes up every hardware address of a file, one in each line.",
+        doc: "Wakes up every hardware address of a file: one in each line, but for empty ones and those that begin with #.",
         run: wollist,
     },
     Function {
@@ -64,13 +70,38 @@ fn text(value: &Value) -> String {
     halite_modules::execution::python::str(value)
 }
 
+/// Twelve digits, with or without a separator between pairs.
+fn is_hardware_address(text: &str) -> bool {
+    let digits = |c: char| c.is_ascii_hexdigit();
+    match text.len() {
+        12 => text.chars().all(digits),
+        17 => text.chars().enumerate().all(|(at, c)| match at % 3 {
+            2 => matches!(c, ':' | '-'),
+            _ => digits(c),
+        }),
+        _ => false,
+    }
+}
+
 fn wollist(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let path = args.text(0, "maclist").unwrap_or_default();
-    let list = std::fs::read_to_string(&path)
-        .map_err(|e| RunError::Unknown(format!("maclist {path}: {e}")))?;
+    // Who may call this need not be allowed to read the master's files: nothing of them is told, nor whether they exist.
+    let list = read_regular(path.as_ref(), MOST_LIST).ok();
+    let list = list.and_then(|bytes| String::from_utf8(bytes).ok());
+    let Some(list) = list else {
+        return Err(RunError::Unknown(format!(
+            "maclist {path} is not a list that can be read"
+        )));
+    };
     let sender = Sender::new(context, args, 1)?;
     let mut woken = Vec::new();
-    for mac in list.lines().map(str::trim).filter(|mac| !mac.is_empty()) {
+    let lines = list.lines().map(str::trim).zip(1..);
+    for (mac, number) in lines.filter(|(mac, _)| !mac.is_empty() && !mac.starts_with('#')) {
+        if !is_hardware_address(mac) {
+            return Err(RunError::Unknown(format!(
+                "maclist {path}: line {number} is not a hardware address"
+            )));
+        }
         sender.wake(&mac.into())?;
         context.text(&format!("Waking up {mac}"));
         woken.push(mac.to_owned());
@@ -93,16 +124,22 @@ fn wolmatch(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunEr
     .map_err(|why| RunError::Raised("SaltInvocationError".into(), why))?;
     let sender = Sender::new(context, args, 2)?;
     let mut woken = Vec::new();
-    for (_, grains) in grains.iter() {
+    for (id, grains) in grains.iter() {
         let macs = grains
             .as_map()
             .and_then(|grains| grains.get("hwaddr_interfaces")?.as_map());
-        for (name, mac) in macs.into_iter().flat_map(Map::iter) {
-            if !name.is_str("lo") {
-                let mac = text(mac).trim().to_owned();
-                sender.wake(&mac.as_str().into())?;
-                woken.push(mac);
+        // The grains are what the minion says.
+        for (name, mac) in macs.into_iter().flat_map(Map::iter).take(MOST_INTERFACES) {
+            let mac = text(mac).trim().to_owned();
+            if name.is_str("lo") || woken.contains(&mac) {
+                continue;
             }
+            if !is_hardware_address(&mac) {
+                log::warn!("{}: {} has no hardware address", text(id), text(name));
+                continue;
+            }
+            sender.wake(&mac.as_str().into())?;
+            woken.push(mac);
         }
     }
     Ok(Value::from(woken).into())

@@ -12,7 +12,7 @@ use halite_render::state::compile::{CompileOptions, Compiled, compile, resolve};
 use halite_render::state::highstate::render_highstate;
 use halite_render::state::{result, run};
 use halite_states::declare::RunData;
-use halite_states::{MinionStates, Progress};
+use halite_states::{AllowedSlots, MinionStates, Progress};
 use halite_sys::signals::StopFlag;
 use halite_wire::ids::{Jid, JidClock};
 use halite_wire::{Map, Value};
@@ -138,7 +138,14 @@ fn orchestrate(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, Ru
         .text(7, "orchestration_jid")
         .or_else(|| context.run.jid.as_ref().map(Jid::to_string))
         .unwrap_or_else(|| JidClock::default().next().to_string());
-    Ok(run_high(context, high, args.flag(2, "test"), jid, host).into_envelope(context))
+    Ok(run_high(
+        context,
+        high,
+        args.flag(2, "test"),
+        jid,
+        (host, AllowedSlots::written()),
+    )
+    .into_envelope(context))
 }
 
 /// The master's host, and high data of the files or their errors.
@@ -160,15 +167,15 @@ fn collect_high(
         log::error!("pillar_enc: the pillar data of the call is not decrypted: {why}");
     }
     let given = given.into_map().unwrap_or_default();
-    let config = context.config.clone();
-    let host = sls::host(&config, given, pillarenv.as_deref()).map_err(RunError::Unknown)?;
-    let (stop, user) = (context.stop.clone(), context.run.user.clone());
+    let host =
+        sls::host(&context.config, given, pillarenv.as_deref()).map_err(RunError::Unknown)?;
+    let inner = InnerRuns::of(context);
     let runner = move |name: &str, positional: Vec<Value>, keyword: Map| {
         let args = Args {
             positional,
             keyword,
         };
-        let ran = call_runner(&config, &stop, &user, name, args);
+        let ran = call_runner(&inner, name, args);
         let returned = ran.get("return").cloned().unwrap_or_default();
         match ran.get("success").is_some_and(Value::truthy) {
             true => Ok(returned),
@@ -227,7 +234,7 @@ fn run_high(
     mut high: Map,
     test: bool,
     jid: String,
-    host: Context,
+    (host, slots): (Context, AllowedSlots),
 ) -> OrchestrationResult {
     let rules = CompileOptions {
         disabled_requisites: Vec::new(),
@@ -236,7 +243,7 @@ fn run_high(
     };
     let compiled = resolve(&mut high, &rules).and_then(|()| compile(&high, &rules));
     match compiled {
-        Ok(compiled) => execute(context, compiled, test, jid, host),
+        Ok(compiled) => execute(context, compiled, test, jid, (host, slots)),
         Err(errors) => OrchestrationResult::new(&context.config, errors.into()),
     }
 }
@@ -246,20 +253,16 @@ fn execute(
     compiled: Compiled,
     test: bool,
     jid: String,
-    host: Context,
+    (host, slots): (Context, AllowedSlots),
 ) -> OrchestrationResult {
     let (config, stop, user) = (&context.config, &context.stop, context.run.user.as_str());
+    let inner = InnerRuns::of(context);
     let runner = |name: &str, positional: Vec<Value>, keyword: Map| {
-        call_runner(
-            config,
-            stop,
-            user,
-            name,
-            Args {
-                positional,
-                keyword,
-            },
-        )
+        let args = Args {
+            positional,
+            keyword,
+        };
+        call_runner(&inner, name, args)
     };
     let wheel = |name: &str, positional: Vec<Value>, keyword: Map| {
         let jid = JidClock::default().next();
@@ -284,6 +287,7 @@ fn execute(
     };
     let mut host = MinionStates::new(host, progress, None);
     host.run = Arc::new(RunData::new(compiled.graph.chunks.clone()));
+    host.slots = slots;
     let states = MasterStates {
         host,
         config,
@@ -301,12 +305,45 @@ fn execute(
     OrchestrationResult::new(config, Value::Map(run::run(&states, compiled, &options)))
 }
 
+/// How deep orchestrations may call runners that call others.
+const MOST_DEEP: usize = 10;
+
+/// What the runs that an orchestration starts have in common.
+struct InnerRuns {
+    config: MasterConfig,
+    stop: StopFlag,
+    user: String,
+    depth: usize,
+}
+
+impl InnerRuns {
+    fn of(context: &RunContext) -> InnerRuns {
+        InnerRuns {
+            config: context.config.clone(),
+            stop: context.stop.clone(),
+            user: context.run.user.clone(),
+            depth: context.depth + 1,
+        }
+    }
+}
+
 /// Runs a runner function inside this process, with its own events and record.
-fn call_runner(config: &MasterConfig, stop: &StopFlag, user: &str, name: &str, args: Args) -> Map {
+fn call_runner(inner: &InnerRuns, name: &str, args: Args) -> Map {
+    let InnerRuns {
+        config,
+        stop,
+        user,
+        depth,
+    } = inner;
+    if *depth > MOST_DEEP {
+        let why = format!("{name} is not run: runners have called each other {MOST_DEEP} times");
+        return halite_wire::map! {"return" => why, "success" => false};
+    }
     let mut quiet = |_: &str, _: &Value, _: bool| {};
     let mut context = RunContext::new(config.clone(), stop.clone(), &mut quiet);
+    context.depth = *depth;
     let mut launch = Launch::by_current_user(config);
-    launch.user = user.to_owned();
+    launch.user.clone_from(user);
     let function = super::find(config, name);
     let jid = launch.jid.to_string();
     let done = super::run_as(&mut context, name, function.as_ref(), Ok(args), &launch);
@@ -329,7 +366,8 @@ fn own_jid(context: &RunContext) -> String {
 
 fn single(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
     let fun = args.text(0, "fun").unwrap_or_default();
-    let name = args.text(1, "name").unwrap_or_default();
+    // `name=false` is a program.
+    let name = args.get(1, "name").map(python::str).unwrap_or_default();
     if !fun.contains('.') {
         return Err(invalid(
             "fun must be `module.function`, such as salt.function",
@@ -351,7 +389,14 @@ fn single(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErro
     let high = normalize_high(halite_wire::map! {name => body})?;
     let jid = own_jid(context);
     let host = host_with(context, args, 4)?;
-    Ok(run_high(context, high, args.flag(2, "test"), jid, host).into_bare(context))
+    Ok(run_high(
+        context,
+        high,
+        args.flag(2, "test"),
+        jid,
+        (host, AllowedSlots::All),
+    )
+    .into_bare(context))
 }
 
 fn high(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
@@ -361,7 +406,14 @@ fn high(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError>
     let high = normalize_high(data.clone())?;
     let jid = own_jid(context);
     let host = host_with(context, args, 3)?;
-    Ok(run_high(context, high, args.flag(1, "test"), jid, host).into_bare(context))
+    Ok(run_high(
+        context,
+        high,
+        args.flag(1, "test"),
+        jid,
+        (host, AllowedSlots::All),
+    )
+    .into_bare(context))
 }
 
 /// Normalizes data from a caller like a file.
@@ -397,5 +449,6 @@ fn show_sls(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunEr
         },
         Err(errors) => Value::from(errors),
     };
+    context.run.retcode = i64::from(value.as_map().is_none());
     Ok(Value::Map(halite_wire::map! {context.config.id.as_str() => value}).into())
 }

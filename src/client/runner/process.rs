@@ -49,7 +49,12 @@ pub fn run(config: MasterConfig) -> i32 {
         ))
     };
     match run_as(&mut context, &call.fun, function.as_ref(), args, &launch) {
-        Ok(_) => 0,
+        Ok(ran) => {
+            if let Some(why) = super::failure(&ran, context.run.retcode) {
+                log::error!("runner {}, jid {}: {why}", call.fun, launch.jid);
+            }
+            0
+        }
         Err(e) => {
             log::error!("runner {}, jid {}: {e}", call.fun, launch.jid);
             1

@@ -274,8 +274,13 @@ fn run(config: &MasterConfig, stop: &StopFlag, fun: &str, args: Args) {
     let mut launch = Launch::by_current_user(config);
     launch.user = USER.to_owned();
     let function = runner::find(config, fun);
-    if let Err(e) = runner::run_as(&mut context, fun, function.as_ref(), Ok(args), &launch) {
-        log::error!("the runner function {fun} of a reaction failed: {e}");
+    let why = match runner::run_as(&mut context, fun, function.as_ref(), Ok(args), &launch) {
+        Ok(ran) => runner::failure(&ran, context.run.retcode),
+        Err(e) => Some(format!("it failed: {e}")),
+    };
+    if let Some(why) = why {
+        let jid = &launch.jid;
+        log::error!("the runner function {fun} of a reaction, jid {jid}: {why}");
     }
 }
 

@@ -3,15 +3,19 @@
 
 use super::session::{Session, compiler_error};
 use flate2::read::GzDecoder;
+use halite_crypto::HashType;
 use halite_modules::args;
 use halite_modules::execution::declare::{Function, Result};
-use halite_modules::execution::{Call, CallError, invoke, python};
+use halite_modules::execution::{Call, CallError, python};
 use halite_render::state::compile::compile_low;
+use halite_sys::safe_open::open_finite;
 use halite_wire::{Map, Value, json};
-use std::fs::{DirBuilder, File};
+use std::fs::DirBuilder;
+use std::io::Seek;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(super) const PKG: Function = Function::new(
     "pkg",
@@ -21,6 +25,26 @@ pub(super) const PKG: Function = Function::new(
 .args(args![pkg_path, pkg_sum, hash_type, test = None])
 .keywords()
 .outputter("highstate");
+
+/// How the directories begin; the process follows.
+const PREFIX: &str = "state_pkg.";
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// Removes what processes that were killed have left.
+fn sweep(cachedir: &Path) {
+    for entry in std::fs::read_dir(cachedir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| {
+            let process = name.strip_prefix(PREFIX)?.split('.').next()?;
+            process.parse::<u32>().ok()
+        });
+        if process.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // Whoever comes next tries again.
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
 
 /// A directory that is removed when it is dropped.
 struct Unpacked(PathBuf);
@@ -34,17 +58,36 @@ impl Drop for Unpacked {
 }
 
 impl Unpacked {
-    fn new(path: &str, cachedir: &Path) -> Result<Unpacked> {
-        let place = cachedir.join(format!("state_pkg.{}", std::process::id()));
-        let at = |e: std::io::Error| python::os_error(&e, &place.to_string_lossy());
-        DirBuilder::new().mode(0o700).create(&place).map_err(at)?;
+    /// Unpacks a file with this hash, by its kind. It is opened once: it may be exchanged meanwhile.
+    fn new(path: &str, (kind, sum): (&str, &str), cachedir: &Path) -> Result<Unpacked> {
+        let bad = |e: &dyn std::fmt::Display| CallError::Command(format!("{path}: {e}"));
+        let kind: HashType = kind
+            .parse()
+            .map_err(|e: <HashType as std::str::FromStr>::Err| bad(&e))?;
+        let mut file = open_finite(path.as_ref()).map_err(|e| bad(&e))?;
+        let found = kind.hex_of(&mut file).map_err(|e| bad(&e))?;
+        // Stock returns nothing then, as if all was well.
+        if !found.eq_ignore_ascii_case(sum) {
+            return Err(CallError::Command(format!(
+                "{path} has the hash {found}, not {sum}"
+            )));
+        }
+        file.rewind().map_err(|e| bad(&e))?;
+        sweep(cachedir);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{PREFIX}{}.{number}", std::process::id());
+        let place = cachedir.join(name);
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&place)
+            .map_err(|e| bad(&e))?;
         let unpacked = Unpacked(place);
-        let file = File::open(path).map_err(|e| python::os_error(&e, path))?;
         let mut archive = tar::Archive::new(GzDecoder::new(file));
         archive.set_preserve_permissions(false);
-        archive
-            .unpack(&unpacked.0)
-            .map_err(|e| CallError::Command(format!("{path} cannot be unpacked: {e}")))?;
+        archive.unpack(&unpacked.0).map_err(|e| {
+            let why = "is it a tar file, compressed with gzip?";
+            CallError::Command(format!("{path} cannot be unpacked: {e}; {why}"))
+        })?;
         Ok(unpacked)
     }
 
@@ -81,17 +124,8 @@ impl Unpacked {
 
 fn pkg(call: &mut Call<'_>) -> Result {
     let text = |name| python::str(call.arg(name));
-    let (path, sum) = (text("pkg_path"), text("pkg_sum"));
-    let args = vec![path.as_str().into(), call.arg("hash_type").clone()];
-    let found = invoke(call.ctx, "file.get_hash", args, Map::new())?;
-    // Stock returns nothing then, as if all was well.
-    if !found.is_str(&sum) {
-        return Err(CallError::Command(format!(
-            "{path} has the hash {}, not {sum}",
-            python::str(&found)
-        )));
-    }
-    let unpacked = Unpacked::new(&path, &call.ctx.cachedir)?;
+    let (path, sum, kind) = (text("pkg_path"), text("pkg_sum"), text("hash_type"));
+    let unpacked = Unpacked::new(&path, (&kind, &sum), &call.ctx.cachedir)?;
     let low = unpacked.read("lowstate.json")?;
     let chunks = low.and_then(|low| {
         let list = low.as_array()?.iter();

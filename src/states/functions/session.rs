@@ -3,6 +3,7 @@
 use super::control;
 use crate::declare::RunData;
 use crate::runner::{MinionStates, Progress};
+use crate::slots::AllowedSlots;
 use crate::source::MinionSls;
 use crate::top::{Matches, Top};
 use halite_channel::pillar_request::PillarQuery;
@@ -16,6 +17,7 @@ use halite_render::state::highstate::{HighData, render_highstate};
 use halite_render::state::result::check_result;
 use halite_render::state::run::{RunOptions, StateModules, run};
 use halite_wire::{Map, Value};
+use std::cell::Cell;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -93,6 +95,8 @@ pub(super) struct Session {
     /// The SLS files, listed and fetched once.
     pub source: MinionSls,
     jid: String,
+    /// Whether what runs is rendered from SLS files.
+    from_files: Cell<bool>,
 }
 
 /// Whether states are only tested, if the call does not say so (`salt/modules/state.py _get_test_value`): `test: true` in grains,
@@ -150,6 +154,7 @@ impl Session {
             jid: control::own_jid(call).to_owned(),
             ctx,
             client,
+            from_files: Cell::new(false),
         })
     }
 
@@ -170,6 +175,7 @@ impl Session {
             jid: control::own_jid(call).to_owned(),
             ctx,
             client,
+            from_files: Cell::new(false),
         })
     }
 
@@ -195,6 +201,7 @@ impl Session {
 
     /// The high data of SLS files by environment, and the messages about errors in them.
     pub(super) fn render(&self, matches: &Matches) -> HighData {
+        self.from_files.set(true);
         render_highstate(&mut &self.source, matches, self.auto_order())
     }
 
@@ -271,6 +278,9 @@ impl Session {
         let mut states = MinionStates::new(self.ctx.clone(), progress, pauses.clone());
         states.mock = keyword(call, "mock").truthy();
         states.run = Arc::new(RunData::new(compiled.graph.chunks.clone()));
+        if self.from_files.get() {
+            states.slots = AllowedSlots::written();
+        }
         let options = RunOptions {
             test: self.flag("test"),
             failhard: self.flag("failhard"),

@@ -3,7 +3,8 @@
 pub(crate) mod python_states;
 
 use super::declare::{RunData, State, StateFunction, StateOutcome};
-use super::{modules, slots};
+use super::modules;
+use super::slots::{self, AllowedSlots};
 use halite_modules::execution::{
     Call, CallError, Context, find_listed, invoke, invoke_listed, is_listed, names_module, python,
     python_modules, with_call,
@@ -76,6 +77,8 @@ pub struct MinionStates {
     pub mock: bool,
     /// What its states share.
     pub run: Arc<RunData>,
+    /// Which slots are heeded.
+    pub slots: AllowedSlots,
     /// What was paused or ended by `state.pause` and `state.soft_kill`.
     pauses: Option<std::path::PathBuf>,
     killed: AtomicBool,
@@ -97,6 +100,7 @@ impl MinionStates {
             progress,
             mock: false,
             run: Arc::default(),
+            slots: AllowedSlots::All,
             pauses,
             killed: AtomicBool::new(false),
             begun: Mutex::new(Vec::new()),
@@ -131,7 +135,7 @@ impl MinionStates {
             Arc::make_mut(&mut changed.opts).set("test", test);
             ctx = Arc::new(changed);
         }
-        let filled = match slots::fill(&ctx, low) {
+        let filled = match slots::fill(&ctx, low, &self.slots) {
             Err(CallError::Missing(why)) => {
                 let text = |key: &str| low.get(key).map(python::str).unwrap_or_default();
                 let (module, fun, id) = (text("state"), text("fun"), text("__id__"));
@@ -145,7 +149,11 @@ impl MinionStates {
             name = low.get("name").cloned().unwrap_or_default();
             with_call(&ctx, |call| {
                 self.begin(call, low, test)?;
-                (function.run)(&mut State::new(call, function, low, test, self.run.clone()))
+                let mut state = State::new(call, function, low, test, self.run.clone());
+                if let Some(why) = unknown_arguments(function, &state, low) {
+                    return Ok(StateOutcome::bad(why));
+                }
+                (function.run)(&mut state)
             })
         });
         outcome
@@ -260,8 +268,8 @@ impl MinionStates {
                 Some(key) => kwargs.set(key, value.clone()),
             }
         }
-        let args = slots::fill_value(&ctx, &Value::Array(args))?;
-        let kwargs = slots::fill_value(&ctx, &Value::Map(kwargs))?;
+        let args = slots::fill_value(&ctx, &Value::Array(args), &self.slots)?;
+        let kwargs = slots::fill_value(&ctx, &Value::Map(kwargs), &self.slots)?;
         let args = args.as_array().unwrap_or_default().to_vec();
         let (value, retcode) =
             invoke_listed(&ctx, fun, args, kwargs.into_map().unwrap_or_default())?;
@@ -374,6 +382,32 @@ fn fresh_grains(ctx: &Context) -> Option<Map> {
     let dir = file.parent().unwrap_or(Path::new("/"));
     let config = halite_config::MinionConfig::from_map(Map::clone(&ctx.opts), dir).ok()?;
     Some(halite_modules::all_grains(&config))
+}
+
+/// What is said of arguments that a function does not have. Stock ends the whole run then.
+fn unknown_arguments(function: &StateFunction, state: &State<'_, '_>, low: &Map) -> Option<String> {
+    if function.keywords || function.name == "mod_watch" {
+        return None;
+    }
+    // 3006 has these at `file.append` and its like; later series do not.
+    let is_old = |key: &Value| key.is_str("encoding") || key.is_str("encoding_errors");
+    let is_file = low.str("state") == Some("file");
+    let names: Vec<String> = state
+        .kwargs
+        .iter()
+        .filter(|(key, _)| !(is_file && is_old(key)))
+        .map(|(key, _)| format!("'{}'", python::str(key)))
+        .collect();
+    let (last, others) = names.split_last()?;
+    let fun = full_name(low);
+    Some(if others.is_empty() {
+        format!("Passed invalid arguments: {last} is an invalid keyword argument for '{fun}'")
+    } else {
+        let others = others.join(", ");
+        format!(
+            "Passed invalid arguments: {others} and {last} are invalid keyword arguments for '{fun}'"
+        )
+    })
 }
 
 fn raised(fault: &CallError) -> StateOutcome {

@@ -156,7 +156,7 @@ pub(crate) fn apply(states: &MinionStates, ctx: Arc<Context>, low: &Map, test: b
     if low.get("parallel").is_some_and(Value::truthy) {
         ctx = super::apart(&ctx);
     }
-    let filled = match crate::slots::fill(&ctx, low) {
+    let filled = match crate::slots::fill(&ctx, low, &states.slots) {
         Ok(filled) => filled.into_owned(),
         Err(e) => return StateOutcome::bad(exception(&e)).into_map(&name),
     };

@@ -107,7 +107,8 @@ pub fn install(options: LogOptions) {
     let _ = signal_hook::flag::register(signal_hook::consts::SIGHUP, reopen.clone());
     let mut path = options.path;
     let text = path.as_deref().and_then(Path::to_str).unwrap_or_default();
-    let syslog = SyslogAddress::of_log_file(text);
+    let text = text.to_owned();
+    let syslog = SyslogAddress::of_log_file(&text);
     if syslog.is_some() {
         path = None;
     }
@@ -118,13 +119,14 @@ pub fn install(options: LogOptions) {
         match opened {
             Ok(syslog) if !syslog.is_there() => {
                 eprintln!(
-                    "[WARNING ] The log_file does not exist. Logging not setup correctly or syslog service not started."
+                    "[WARNING ] The log_file does not exist. Logging not setup correctly or syslog service not started. \
+                     Lines are sent to {text} once it does."
                 );
                 Some(syslog)
             }
             Ok(syslog) => Some(syslog),
             Err(e) => {
-                eprintln!("[WARNING ] log_file: {e}; logging to standard error only");
+                eprintln!("[WARNING ] log_file {text}: {e}; logging to standard error only");
                 None
             }
         }

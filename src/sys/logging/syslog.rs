@@ -9,6 +9,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -188,7 +189,10 @@ impl Syslog {
     pub fn is_there(&self) -> bool {
         match &self.socket {
             Socket::Udp(..) => true,
-            Socket::Unix(_, to) => to.path().is_some_and(Path::exists),
+            Socket::Unix(_, to) => {
+                let path = to.path().and_then(|path| std::fs::metadata(path).ok());
+                path.is_some_and(|meta| meta.file_type().is_socket())
+            }
         }
     }
 

@@ -4,13 +4,14 @@
 use super::super::CallError;
 use super::user::{Identity, IdentityGuard};
 use crate::execution::declare::Result;
+use halite_sys::process::apart;
 use halite_sys::pseudo_terminal::{self, lead_session};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -97,7 +98,7 @@ pub fn start(spec: &CommandSpec) -> io::Result<(Child, Vec<File>)> {
     if terminal {
         lead_session(&mut command);
     } else {
-        command.process_group(0);
+        apart(&mut command);
     }
     let mut readers = Vec::new();
     if spec.background {

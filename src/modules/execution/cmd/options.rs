@@ -136,7 +136,8 @@ pub fn prepare(call: &Call<'_>, cmd: &Value, mode: FunctionMode) -> Result<Prepa
             cwd,
             env,
             stdin: stdin.filter(|_| !background),
-            merge: mode.merge,
+            // As in stock.
+            merge: mode.merge && !terminal,
             umask,
             identity,
             timeout,

@@ -405,3 +405,24 @@ fn another_user() {
     let text = String::from_utf8_lossy(&out.stdout);
     assert!(out.status.success() && text.contains("1 passed"), "{text}");
 }
+
+/// Nothing of ours but the three standard streams, whether its owner said so or not, and no terminal.
+#[test]
+fn commands_get_no_descriptors() {
+    let (reader, _writer) = std::io::pipe().unwrap();
+    let flags = nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty());
+    nix::fcntl::fcntl(&reader, flags).unwrap();
+    for kwargs in [map! {}, map! {"use_vt" => true}, map! {"runas" => "daemon"}] {
+        if kwargs.contains("runas") && !nix::unistd::geteuid().is_root() {
+            continue;
+        }
+        let mut kwargs = kwargs;
+        kwargs.set("python_shell", true);
+        kwargs.set("cwd", "/");
+        // The shell's own for the directory is among them.
+        let line = "exec ls /proc/self/fd";
+        let got = with("cmd.run", line.into(), kwargs).ret;
+        let got: Vec<&str> = got.as_str().unwrap().split_whitespace().collect();
+        assert_eq!(got, ["0", "1", "2", "3"]);
+    }
+}
