@@ -136,6 +136,34 @@ fn an_orchestration_runs_states_of_the_host() {
     event(&mut bus, &format!("salt/run/{jid}/ret"));
 }
 
+/// Whoever waits for a run whose process was ended hears of it.
+#[test]
+fn a_runner_that_is_killed_is_told_of() {
+    let master = Master::halite("");
+    let mut bus = Subscriber::connect(master.bus()).unwrap();
+    let answer = runner(&master, "test.sleep", vec![600.into()]);
+    let tag = answer.str("tag").unwrap();
+    event(&mut bus, &format!("{tag}/new"));
+    let proc = master
+        .home
+        .cache()
+        .join("proc")
+        .join(answer.str("jid").unwrap());
+    let known = msgpack::decode(&std::fs::read(proc).unwrap())
+        .unwrap()
+        .into_map()
+        .unwrap();
+    let pid = i32::try_from(known.int("pid").unwrap()).unwrap();
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(pid),
+        nix::sys::signal::Signal::SIGKILL,
+    )
+    .unwrap();
+    let ret = event(&mut bus, &format!("{tag}/ret"));
+    assert_eq!(ret.get("success"), Some(&false.into()));
+    assert!(ret.str("return").unwrap().contains("signal 9"), "{ret:?}");
+}
+
 /// What comes from data is no slot, runners that call each other come to an end, and a list of others' hardware addresses
 /// tells nothing of a file.
 #[test]

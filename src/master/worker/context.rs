@@ -4,7 +4,7 @@ use super::batch::Batch;
 use super::pubkey_signature::PubkeySignature;
 use crate::access::Access;
 use crate::events::Bus;
-use crate::functions::FunctionHooks;
+use crate::functions::{Call, FunctionHooks};
 use crate::score;
 use halite_config::{Acknowledge, MasterConfig, Ports};
 use halite_crypto::noise::{Signer, StaticKey, fingerprint, statement};
@@ -23,6 +23,7 @@ use halite_transport::sockets::{self, Push, PushOptions};
 use halite_wire::ids::{Jid, JidClock, MinionId};
 use halite_wire::{Map, Transport, Value};
 use std::collections::{BTreeSet, HashMap};
+use std::os::unix::process::ExitStatusExt;
 use std::process::Child;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -158,22 +159,60 @@ struct Peer {
 
 /// Processes of runners started by this worker.
 #[derive(Default)]
-pub(crate) struct Runners(Vec<(Child, Slot)>);
+pub(crate) struct Runners(Vec<Runner>);
+
+struct Runner {
+    process: Child,
+    /// Its place among those in progress.
+    _slot: Slot,
+    /// What is said if it is ended before it has said anything: tag and data.
+    ret: (String, Map),
+}
 
 impl Runners {
-    /// Reaps those that have exited.
-    pub fn reap(&mut self) {
-        self.0
-            .retain_mut(|(child, _)| matches!(child.try_wait(), Ok(None)));
+    /// Reaps those that have exited; the events of those that a signal has ended, which fired none.
+    pub fn reap(&mut self) -> Vec<(String, Map)> {
+        let mut told = Vec::new();
+        self.0.retain_mut(|runner| match runner.process.try_wait() {
+            Ok(None) => true,
+            Ok(Some(status)) => {
+                if let Some(signal) = status.signal() {
+                    let (tag, mut data) = std::mem::take(&mut runner.ret);
+                    let why = format!("The process of the run was ended by signal {signal}.");
+                    log::error!("{tag}: {why}");
+                    data.set("return", why);
+                    data.set("success", false);
+                    told.push((tag, data));
+                }
+                false
+            }
+            Err(_) => false,
+        });
+        told
     }
 
-    /// Adds a process, and its place among those in progress.
-    pub fn add(&mut self, child: Child, slot: Slot) {
-        self.0.push((child, slot));
+    /// Adds the process of a call, and its place among those in progress.
+    pub fn add(&mut self, process: Child, slot: Slot, call: &Call) {
+        let data = halite_wire::map! {
+            "fun" => format!("runner.{}", call.fun), "jid" => &call.jid, "user" => call.user.as_str(),
+            "fun_args" => call.args.to_value(),
+        };
+        self.0.push(Runner {
+            process,
+            _slot: slot,
+            ret: (format!("salt/run/{}/ret", call.jid), data),
+        });
     }
 }
 
 impl Context {
+    /// Reaps runners, and fires the events of those that could not.
+    pub fn tell_of_runners(&mut self) {
+        for (tag, data) in self.runners.reap() {
+            self.bus.fire(&tag, data);
+        }
+    }
+
     pub fn new(
         config: Arc<MasterConfig>,
         lent: FunctionHooks,

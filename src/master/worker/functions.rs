@@ -75,7 +75,7 @@ fn refusal(error: Map) -> Value {
 
 /// Starts the process of a runner; it reports by its events.
 fn start(worker: &mut Context, call: &Call) -> Result<Value, ExitError> {
-    worker.runners.reap();
+    worker.tell_of_runners();
     let config = &worker.config;
     let most = config
         .runner_processes
@@ -104,7 +104,7 @@ fn start(worker: &mut Context, call: &Call) -> Result<Value, ExitError> {
         call.jid,
         child.id()
     );
-    worker.runners.add(child, ticket);
+    worker.runners.add(child, ticket, call);
     Ok(Value::Map(halite_wire::map! {
         "tag" => format!("salt/run/{}", call.jid), "jid" => &call.jid,
     }))

@@ -116,7 +116,7 @@ pub fn run(
             // A full queue means that the request server is down; the next report tries again.
             let _ = report();
             reported = Some(Instant::now());
-            worker.runners.reap();
+            worker.tell_of_runners();
             worker.stores.minions.poll_changes();
         }
         let mut poller = Poller::new();
