@@ -149,10 +149,9 @@ fn a_runner_that_is_killed_is_told_of() {
         .cache()
         .join("proc")
         .join(answer.str("jid").unwrap());
-    let known = msgpack::decode(&std::fs::read(proc).unwrap())
-        .unwrap()
-        .into_map()
-        .unwrap();
+    // It is listed after its first event.
+    let known = wait_for("the run is listed", || std::fs::read(&proc).ok());
+    let known = msgpack::decode(&known).unwrap().into_map().unwrap();
     let pid = i32::try_from(known.int("pid").unwrap()).unwrap();
     nix::sys::signal::kill(
         nix::unistd::Pid::from_raw(pid),
