@@ -214,6 +214,16 @@ impl NatsServer {
         })
     }
 
+    /// How many others follow it and are there, if it leads all of them.
+    pub fn followers(&self) -> usize {
+        let Some(report) = self.page("/jsz") else {
+            return 0;
+        };
+        let all = report["meta_cluster"]["replicas"].as_array();
+        let is_there = |one: &&Value| one["current"] == true && one["offline"] != true;
+        all.into_iter().flatten().filter(is_there).count()
+    }
+
     /// What it has of each stream, and who reads it.
     pub fn streams(&self) -> Value {
         let report = self.page("/jsz?accounts=true&streams=true&consumers=true");

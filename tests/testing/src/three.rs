@@ -87,6 +87,11 @@ impl ThreeByThree {
             three.start_server(n);
         }
         three.wait_leaders();
+        // A leader may have one follower yet: then nothing with three replicas can be made.
+        wait_until("all servers take part", || {
+            let followers = |n: usize| on(&three.network, n, || three.servers[n].followers());
+            (0..3).any(|n| followers(n) == 2)
+        });
         for n in 0..masters {
             let master = three.start_master(n, more);
             three.masters.push(master);
