@@ -6,8 +6,8 @@ mod local;
 pub mod pause;
 mod wait;
 
+use crate::call::fire_within;
 use halite_config::MasterConfig;
-use halite_ipc::{Event, Framing, Publisher};
 use halite_render::state::run::StateModules;
 use halite_states::MinionStates;
 use halite_sys::signals::StopFlag;
@@ -168,17 +168,8 @@ impl MasterStates<'_> {
         self.fire(format!("salt/run/{}/args", self.jid), data);
     }
 
-    fn fire(&self, tag: String, mut data: Map) {
-        data.set(
-            "_stamp",
-            halite_ipc::stamp_now(self.config.salt_series.stamp_style()),
-        );
-        let path = self.config.event_pull();
-        let payload = halite_wire::msgpack::encode_map(&data, halite_wire::msgpack::Profile::Local);
-        let sent = Publisher::connect(path, Framing::Prefixed)
-            .map(|p| p.with_timeout(Duration::from_secs(2)))
-            .and_then(|mut p| p.fire(&Event { tag, payload }));
-        if let Err(e) = sent {
+    fn fire(&self, tag: String, data: Map) {
+        if let Err(e) = fire_within(self.config, tag, data, Duration::from_secs(2)) {
             log::debug!("no event bus: {e}");
         }
     }

@@ -354,9 +354,18 @@ fn call_runner(inner: &InnerRuns, name: &str, args: Args) -> Map {
     halite_wire::map! {"return" => value, "success" => success, "jid" => jid}
 }
 
-/// The master's host with the pillar data given as an argument.
-fn host_with(context: &RunContext, args: &Args, at: usize) -> Result<Context, RunError> {
-    sls::host(&context.config, pillar(args, at)?, None).map_err(RunError::Unknown)
+/// Runs states that are the caller's own. The arguments from `test_at` are `test`, `queue` and `pillar`.
+fn run_given(
+    context: &mut RunContext,
+    args: &Args,
+    high: Map,
+    test_at: usize,
+) -> Result<RunnerOutput, RunError> {
+    let jid = own_jid(context);
+    let given = pillar(args, test_at + 2)?;
+    let host = sls::host(&context.config, given, None).map_err(RunError::Unknown)?;
+    let test = args.flag(test_at, "test");
+    Ok(run_high(context, high, test, jid, (host, AllowedSlots::All)).into_bare(context))
 }
 
 fn own_jid(context: &RunContext) -> String {
@@ -387,16 +396,7 @@ fn single(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunErro
         fun => declaration, "__sls__" => "", "__env__" => "base",
     };
     let high = normalize_high(halite_wire::map! {name => body})?;
-    let jid = own_jid(context);
-    let host = host_with(context, args, 4)?;
-    Ok(run_high(
-        context,
-        high,
-        args.flag(2, "test"),
-        jid,
-        (host, AllowedSlots::All),
-    )
-    .into_bare(context))
+    run_given(context, args, high, 2)
 }
 
 fn high(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError> {
@@ -404,16 +404,7 @@ fn high(context: &mut RunContext, args: &Args) -> Result<RunnerOutput, RunError>
         return Err(invalid("data must be a map of ids, as in an SLS file"));
     };
     let high = normalize_high(data.clone())?;
-    let jid = own_jid(context);
-    let host = host_with(context, args, 3)?;
-    Ok(run_high(
-        context,
-        high,
-        args.flag(1, "test"),
-        jid,
-        (host, AllowedSlots::All),
-    )
-    .into_bare(context))
+    run_given(context, args, high, 1)
 }
 
 /// Normalizes data from a caller like a file.

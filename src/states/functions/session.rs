@@ -108,6 +108,15 @@ fn is_test(ctx: &Context) -> bool {
     told == Some(&Value::Bool(true)) || ctx.opts.get("test").is_some_and(Value::truthy)
 }
 
+/// Sets the option `test` of a run: what the call says, else what holds for this minion.
+fn decide_test(call: &Call<'_>, ctx: &mut Context) {
+    let test = match keyword(call, "test") {
+        Value::Nil => is_test(ctx),
+        given => given.truthy(),
+    };
+    Arc::make_mut(&mut ctx.opts).set("test", test);
+}
+
 impl Session {
     /// Waits for other runs, and sets up options and pillar.
     pub(super) fn open(call: &mut Call<'_>) -> std::result::Result<Session, Refusal> {
@@ -134,11 +143,7 @@ impl Session {
             ))
             .into());
         }
-        let test = match keyword(call, "test") {
-            Value::Nil => is_test(&ctx),
-            given => given.truthy(),
-        };
-        Arc::make_mut(&mut ctx.opts).set("test", test);
+        decide_test(call, &mut ctx);
         let masterless = ctx.job.as_ref().and_then(|job| job.str("tgt")) == Some("salt-call");
         Arc::make_mut(&mut ctx.opts).set(
             "__cli",
@@ -149,13 +154,7 @@ impl Session {
             },
         );
         load_pillar(call, &mut ctx, saltenv)?;
-        Ok(Session {
-            source: MinionSls::new(&ctx, client.clone())?,
-            jid: control::own_jid(call).to_owned(),
-            ctx,
-            client,
-            from_files: Cell::new(false),
-        })
+        Session::of(call, ctx, client)
     }
 
     /// With files, grains and pillar of the caller's. Waits for other runs, too.
@@ -164,12 +163,16 @@ impl Session {
         mut ctx: Context,
     ) -> std::result::Result<Session, Refusal> {
         queue(call)?;
-        let test = match keyword(call, "test") {
-            Value::Nil => is_test(&ctx),
-            given => given.truthy(),
-        };
-        Arc::make_mut(&mut ctx.opts).set("test", test);
+        decide_test(call, &mut ctx);
         let client = Rc::new(FileClient::new(&ctx).map_err(CallError::from)?);
+        Session::of(call, ctx, client)
+    }
+
+    fn of(
+        call: &Call<'_>,
+        ctx: Context,
+        client: Rc<FileClient>,
+    ) -> std::result::Result<Session, Refusal> {
         Ok(Session {
             source: MinionSls::new(&ctx, client.clone())?,
             jid: control::own_jid(call).to_owned(),
