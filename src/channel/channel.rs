@@ -3,6 +3,7 @@
 
 use super::credentials::Credentials;
 use super::interrupt::{Stop, Waker};
+use super::load::Load;
 use super::request;
 use super::requester::{RequestResult, Requester};
 use super::session::Session;
@@ -73,10 +74,20 @@ impl Channel {
     ///
     /// # Errors
     /// A new sign-in became necessary and was permanently refused.
-    pub fn call(&mut self, load: &Map, timeout: Duration, tries: u32) -> Result<Reply, ExitError> {
-        self.exchange(load, timeout, tries, |_, credentials, answer, nonce| {
-            request::open(credentials, answer, nonce).map_err(|e| e.to_string())
-        })
+    pub fn call<'a>(
+        &mut self,
+        load: impl Into<Load<'a>>,
+        timeout: Duration,
+        tries: u32,
+    ) -> Result<Reply, ExitError> {
+        self.exchange(
+            &load.into(),
+            timeout,
+            tries,
+            |_, credentials, answer, nonce| {
+                request::open(credentials, answer, nonce).map_err(|e| e.to_string())
+            },
+        )
         .map(|outcome| match outcome {
             CallResult::Opened(value) => Reply::Value(value),
             CallResult::Unreadable(why) => Reply::Refused(why),
@@ -92,7 +103,7 @@ impl Channel {
     pub fn pillar_by(&mut self, load: &Map) -> Result<Reply, ExitError> {
         let (timeout, tries) = self.usual();
         let outcome = self.exchange(
-            load,
+            &load.into(),
             timeout,
             tries,
             |session, credentials, answer, nonce| {
@@ -119,7 +130,7 @@ impl Channel {
 
     fn exchange<T>(
         &mut self,
-        load: &Map,
+        load: &Load<'_>,
         timeout: Duration,
         tries: u32,
         open: impl Fn(&Session, &Credentials, &[u8], &str) -> Result<T, String>,
@@ -164,7 +175,7 @@ impl Channel {
     fn once<T>(
         &mut self,
         credentials: &Credentials,
-        load: &Map,
+        load: &Load<'_>,
         timeout: Duration,
         open: &impl Fn(&Session, &Credentials, &[u8], &str) -> Result<T, String>,
     ) -> Result<CallResult<T>, ExitError> {

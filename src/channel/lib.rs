@@ -10,6 +10,7 @@ mod identity;
 pub mod interrupt;
 pub mod keys;
 pub mod link;
+pub mod load;
 pub mod master_search;
 pub mod pillar_request;
 pub mod publication;

@@ -8,6 +8,7 @@ use super::channel::{Channel, Reply};
 use super::credentials::Credentials;
 use super::interrupt::Stop;
 use super::session::{Session, lock};
+use super::signin::SignInConfig;
 use halite_config::MinionConfig;
 use halite_sys::exit::ExitError;
 use halite_transport::sockets::Context;
@@ -199,9 +200,10 @@ impl JobCredentials {
     }
 }
 
-/// Packs keys for a job.
-pub fn export(credentials: &Credentials) -> JobCredentials {
+/// Packs keys for a job, and the proof of the private key, which takes an operation with it.
+pub fn export(credentials: &Credentials, config: &SignInConfig) -> JobCredentials {
     JobCredentials(halite_wire::map! {
+        "tok" => config.tok().to_vec(),
         "aes" => credentials.aes.as_str(), "session" => credentials.session.as_str(),
         "cipher" => credentials.cipher.kind().enc(),
         "master" => credentials.master.pem.as_str(), "publish_url" => credentials.publish_url.as_str(),
@@ -225,6 +227,10 @@ fn open_channel(
     let session = Session::new(config, grains, &Context::new(), true)?;
     if let Some(present) = Credentials::unpack(&credentials.0) {
         session.resume(present);
+    }
+    if let Some(tok) = credentials.0.bytes("tok") {
+        // A new session has none yet.
+        let _ = session.sign_in_config().tok.set(tok.to_vec());
     }
     Ok(Channel::new(&Arc::new(session), Stop::never()?)?)
 }

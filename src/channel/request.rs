@@ -55,6 +55,7 @@ pub fn open_pillar(
 
 #[cfg(test)]
 mod tests {
+    use super::super::load::Load;
     use super::*;
     use crate::testing::{credentials, json, list, terms, text, unhex, value};
     use halite_crypto::SessionCipher;
@@ -69,7 +70,13 @@ mod tests {
                 continue;
             };
             let nonce = text(&file["nonce"]);
-            let body = terms.seal(&credentials.cipher, &load, nonce, 1_700_000_000, false);
+            let body = terms.seal(
+                &credentials.cipher,
+                &Load::from(&load),
+                nonce,
+                1_700_000_000,
+                false,
+            );
             let got = msgpack::decode(&body).unwrap().into_map().unwrap();
             let want = msgpack::decode(&unhex(&v["request_hex"]))
                 .unwrap()
@@ -129,7 +136,13 @@ mod tests {
             .str("nonce")
             .unwrap()
             .to_owned();
-        let body = terms.seal(&credentials.cipher, &load, &nonce, 1_700_000_000, true);
+        let body = terms.seal(
+            &credentials.cipher,
+            &Load::from(&load),
+            &nonce,
+            1_700_000_000,
+            true,
+        );
         let got = msgpack::decode(&body).unwrap().into_map().unwrap();
         assert_eq!(open(&got), open(&want));
     }

@@ -192,7 +192,8 @@ impl MasterConnection {
 
     /// The keys for jobs.
     pub fn credentials(&self) -> Option<JobCredentials> {
-        self.session.present().map(|present| export(&present))
+        let present = self.session.present()?;
+        Some(export(&present, self.session.sign_in_config()))
     }
 
     /// Searches for a master and connects to it, in a thread.

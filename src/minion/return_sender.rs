@@ -8,11 +8,11 @@ use super::spool::Spool;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use halite_channel::channel::{Channel, Reply};
 use halite_channel::interrupt::{Stop, Waker};
+use halite_channel::load::Load;
 use halite_channel::session::{Session, chance, jittered};
 use halite_sys::exit::ExitError;
 use halite_sys::log_limiter::LogLimiter;
-use halite_wire::msgpack;
-use halite_wire::{Map, Value};
+use halite_wire::Map;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -230,7 +230,7 @@ impl ReturnSender {
 
     /// Retries a result until the master has it.
     fn result(&mut self, name: &str, bytes: &[u8]) -> Result<bool, ExitError> {
-        let Ok(Value::Map(load)) = msgpack::decode(bytes) else {
+        let Ok(load) = Load::encoded(bytes) else {
             log::error!(jid = name; "the stored result {name} is damaged; giving it up");
             return Ok(true);
         };
@@ -239,7 +239,7 @@ impl ReturnSender {
         let mut refused = 0;
         let mut silent_since = None;
         loop {
-            match self.channel.call(&load, self.patience(), tries)? {
+            match self.channel.call(load.clone(), self.patience(), tries)? {
                 // An empty string means an exception in the master's handler.
                 Reply::Value(v) if v.is_str("") && refused + 1 < MAX_REFUSALS => refused += 1,
                 Reply::Value(v) if v.is_str("") => {

@@ -58,10 +58,12 @@ impl StateOutcome {
 
     /// The form of a state's return.
     pub fn into_map(self, name: &Value) -> Map {
-        let mut map = halite_wire::map! {
-            "name" => name.clone(), "changes" => self.changes, "result" => self.result.map_or(Value::Nil, Value::Bool),
-            "comment" => self.comment,
-        };
+        // With room for what the run adds to each result.
+        let mut map = Map(Vec::with_capacity(12));
+        map.set("name", name.clone());
+        map.set("changes", self.changes);
+        map.set("result", self.result.map_or(Value::Nil, Value::Bool));
+        map.set("comment", self.comment);
         for (key, value) in self.more.0 {
             // Some states tell another name than the declared one.
             map.set(python::str(&key), value);

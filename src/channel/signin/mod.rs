@@ -8,6 +8,7 @@
 //! Unlike in stock, a master's key is pinned only after everything else in the reply has
 //! been verified: a refused reply changes nothing.
 
+use super::load::Load;
 use super::reply;
 use halite_crypto::noise::{Signer, StaticKey, StaticPublic, fingerprint, statement};
 use halite_crypto::{
@@ -85,26 +86,28 @@ impl SignInConfig {
     pub fn seal(
         &self,
         cipher: &SessionCipher,
-        load: &Map,
+        load: &Load<'_>,
         nonce: &str,
         ts: i64,
         sign: bool,
     ) -> Vec<u8> {
+        let proof = halite_wire::map! {
+            "nonce" => nonce, "ts" => ts, "tok" => self.tok().to_vec(), "id" => self.id.as_str(),
+        };
         let mut load = load.clone();
-        load.set("nonce", nonce);
-        load.set("ts", ts);
-        load.set("tok", self.tok());
-        load.set("id", self.id.as_str());
-        if sign {
-            let signed: Map = Map(load
-                .iter()
-                .filter(|(k, _)| !k.is_str("nonce") && !k.is_str("tok"))
-                .cloned()
-                .collect());
-            let bytes = msgpack::encode_map(&signed, Profile::Local);
-            load.set("sig", self.key.sign(self.signing, &bytes));
+        for (name, value) in proof.iter() {
+            if let Some(name) = name.as_str() {
+                load.set(name, value);
+            }
         }
-        let document = msgpack::encode_map(&load, Profile::Wire);
+        let signature = sign.then(|| {
+            let signed = load.encode(Profile::Local, &["nonce", "tok"]);
+            Value::from(self.key.sign(self.signing, &signed))
+        });
+        if let Some(signature) = &signature {
+            load.set("sig", signature);
+        }
+        let document = load.encode(Profile::Wire, &[]);
         reply::envelope(cipher, &self.id, self.encryption, self.signing, &document)
     }
 

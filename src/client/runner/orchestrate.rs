@@ -241,7 +241,7 @@ fn run_high(
         watching: halite_states::watching().map(str::to_owned).collect(),
         orchestration_jid: Some(jid.clone()),
     };
-    let compiled = resolve(&mut high, &rules).and_then(|()| compile(&high, &rules));
+    let compiled = resolve(&mut high, &rules).and_then(|()| compile(high, &rules));
     match compiled {
         Ok(compiled) => execute(context, compiled, test, jid, (host, slots)),
         Err(errors) => OrchestrationResult::new(&context.config, errors.into()),

@@ -46,6 +46,7 @@ pub fn is_job_process() -> bool {
 /// Runs the job on standard input; returns the exit status.
 pub fn run() -> i32 {
     halite_sys::process::set_name("halite-job");
+    halite_sys::memory::keep_freed();
     let mut bytes = Vec::new();
     let order = match std::io::stdin().lock().read_to_end(&mut bytes) {
         Ok(_) => Order::decode(&bytes),

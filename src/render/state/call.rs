@@ -82,36 +82,54 @@ pub(super) fn call_with_retries(functions: &dyn StateModules, low: &Map, test: b
         result.set("comment", comment);
         return (result, 0);
     }
-    let mut said = String::new();
-    let mut attempt = 1;
+    // As in stock, a parallel state has one attempt more, and tells of each after it.
+    let parallel = low.get("parallel").is_some_and(Value::truthy);
+    let most = if parallel {
+        retry.attempts
+    } else {
+        retry.attempts - 1
+    };
+    let comment = |result: &Map| result.str("comment").unwrap_or_default().to_owned();
+    let mut said = Vec::from_iter(parallel.then(|| comment(&result)));
+    let mut retries = 0;
     let start = result.get("start_time").cloned();
     let mut total = 0.0;
-    while result.get("result").and_then(Value::as_bool) != Some(retry.until)
-        && retry.attempts > attempt
-    {
-        let outcome = match result.get("result").and_then(Value::as_bool) {
-            Some(true) => "True",
-            Some(false) => "False",
-            None => "None",
-        };
-        said.push_str(&format!(
-            "Attempt {attempt}: Returned a result of \"{outcome}\", with the following comment: \"{}\"\n",
-            result.str("comment").unwrap_or_default()
-        ));
+    while result.get("result").and_then(Value::as_bool) != Some(retry.until) && retries < most {
+        retries += 1;
+        if !parallel {
+            said.push(attempt(retries, &result));
+        }
         let pause = retry.pause();
         total += duration_of(&result) + pause * 1000.0;
         functions.sleep(Duration::from_secs_f64(pause));
         result = timed(functions, low, test);
-        attempt += 1;
+        if parallel {
+            said.push(attempt(retries, &result));
+        }
     }
-    if attempt > 1 {
-        said.push_str(result.str("comment").unwrap_or_default());
-        result.set("comment", said);
+    if retries > 0 {
+        if !parallel {
+            said.push(comment(&result));
+        }
+        result.set("comment", said.join("\n"));
         let duration = total + duration_of(&result);
         result.set("duration", duration);
         result.set("start_time", start);
     }
-    (result, attempt - 1)
+    (result, retries)
+}
+
+/// What the comment says of one of several attempts.
+fn attempt(number: i64, result: &Map) -> String {
+    let outcome = match result.get("result").and_then(Value::as_bool) {
+        Some(true) => "True",
+        Some(false) => "False",
+        None => "None",
+    };
+    format!(
+        "Attempt {number}: Returned a result of \"{outcome}\", with the following comment: \"{}\"",
+        result.str("comment").unwrap_or_default()
+    )
 }
 
 fn duration_of(result: &Map) -> f64 {
@@ -299,11 +317,9 @@ fn condition(functions: &dyn StateModules, low: &Map) -> Result<Option<Map>, Str
 
 /// The time of day, like Python's `time().isoformat()`.
 pub(super) fn time_of_day() -> String {
-    let now = jiff::Zoned::now().time();
-    let micros = now.subsec_nanosecond() / 1000;
-    let clock = format!("{:02}:{:02}:{:02}", now.hour(), now.minute(), now.second());
-    match micros {
-        0 => clock,
-        _ => format!("{clock}.{micros:06}"),
+    let now = halite_sys::localtime::now().time();
+    match now.subsec_nanosecond() / 1000 {
+        0 => format!("{now:.0}"),
+        _ => format!("{now:.6}"),
     }
 }

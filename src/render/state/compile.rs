@@ -70,17 +70,19 @@ pub fn resolve(high: &mut Map, rules: &CompileOptions) -> Result<(), Vec<String>
 }
 
 /// The calls of high data, after [`resolve`].
-pub fn compile(high: &Map, rules: &CompileOptions) -> Result<Compiled, Vec<String>> {
+pub fn compile(high: Map, rules: &CompileOptions) -> Result<Compiled, Vec<String>> {
     let mut graph = Graph::default();
-    for (id, body) in high.iter().filter(|(id, _)| !internal(id)) {
-        let (Some(id), Some(body)) = (id.as_str(), body.as_map()) else {
+    for (id, body) in high.0.into_iter().filter(|(id, _)| !internal(id)) {
+        let (Value::Str(id), Value::Map(body)) = (id, body) else {
             continue;
         };
-        for (state, run) in body.iter().filter(|(k, _)| !internal(k)) {
-            let (Some(state), Some(run)) = (state.as_str(), run.as_array()) else {
+        let (own, states): (Vec<_>, Vec<_>) = body.0.into_iter().partition(|(k, _)| internal(k));
+        let own = Map(own);
+        for (state, run) in states {
+            let (Value::Str(state), Value::Array(run)) = (state, run) else {
                 continue;
             };
-            for chunk in chunks(id, state, body, run, rules) {
+            for chunk in chunks(&id, state, &own, run, rules) {
                 graph.add(chunk);
             }
         }
@@ -120,14 +122,16 @@ fn link(mut graph: Graph, rules: &CompileOptions) -> Result<Compiled, Vec<String
 }
 
 /// The calls of one declaration: one, or one per entry of `names`.
-fn chunks(id: &str, state: &str, body: &Map, run: &[Value], rules: &CompileOptions) -> Vec<Map> {
-    let mut chunk = halite_wire::map! {"state" => state, "name" => id};
+fn chunks(id: &str, state: String, own: &Map, run: Vec<Value>, rules: &CompileOptions) -> Vec<Map> {
+    let mut chunk = Map(Vec::with_capacity(12));
+    chunk.set("state", state);
+    chunk.set("name", id);
     if let Some(jid) = &rules.orchestration_jid {
         chunk.set("__orchestration_jid__", jid.as_str());
     }
-    for own in ["__sls__", "__env__", "__sls_included_from__"] {
-        if let Some(value) = body.get(own) {
-            chunk.set(own, value.clone());
+    for key in ["__sls__", "__env__", "__sls_included_from__"] {
+        if let Some(value) = own.get(key) {
+            chunk.set(key, value.clone());
         }
     }
     chunk.set("__id__", id);
@@ -135,20 +139,21 @@ fn chunks(id: &str, state: &str, body: &Map, run: &[Value], rules: &CompileOptio
     let mut names: Vec<Value> = Vec::new();
     for arg in run {
         match arg {
-            Value::Str(name) => function = function.or(Some(name.as_str())),
+            Value::Str(name) => function = function.or(Some(name)),
             Value::Map(map) => {
-                for (key, value) in map.iter() {
-                    match key.as_str() {
-                        Some("names") => {
-                            for name in value.as_array().unwrap_or_default() {
-                                if !names.contains(name) {
-                                    names.push(name.clone());
+                for (key, value) in map.0 {
+                    let Value::Str(key) = key else { continue };
+                    match (key.as_str(), value) {
+                        ("names", Value::Array(all)) => {
+                            for name in all {
+                                if !names.contains(&name) {
+                                    names.push(name);
                                 }
                             }
                         }
-                        Some("state") | None => {}
-                        Some("name") if value.as_str().is_none() => chunk.set("name", id),
-                        Some(key) => chunk.set(key, value.clone()),
+                        ("names" | "state", _) => {}
+                        ("name", value) if value.as_str().is_none() => chunk.set("name", id),
+                        (_, value) => chunk.set(key, value),
                     }
                 }
             }
@@ -180,7 +185,7 @@ fn chunks(id: &str, state: &str, body: &Map, run: &[Value], rules: &CompileOptio
             other => live.set("name", other.clone()),
         }
         live.set("name_order", number);
-        live.set("fun", function);
+        live.set("fun", function.as_str());
         live
     });
     named.collect()

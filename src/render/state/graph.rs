@@ -7,6 +7,9 @@ use halite_wire::{Map, Value};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+/// A large run looks up each name many times.
+pub(super) type FastMap<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
 /// The number of `order: last`; negative orders count back from it.
 const LAST: f64 = 1_000_000.0;
 
@@ -27,10 +30,10 @@ pub struct Graph {
     /// The calls; [`Graph::order`] refers to them by index. Those who run them hold them, too.
     pub chunks: Vec<Arc<Map>>,
     nodes: Vec<Node>,
-    by_name: HashMap<String, usize>,
+    by_name: FastMap<String, usize>,
     /// Nodes by (state or `id`, name or id).
     lookup: Vec<((String, String), Vec<usize>)>,
-    lookup_at: HashMap<(String, String), usize>,
+    lookup_at: FastMap<(String, String), usize>,
     by_sls: Vec<(String, Vec<usize>)>,
 }
 

@@ -16,7 +16,7 @@ pub fn compile_reactions(mut high: Map) -> Result<Vec<Map>, Vec<String>> {
         return Err(errors);
     }
     high.0.retain(|(_, body)| body.as_map().is_some());
-    let compiled = compile(&high, &CompileOptions::default())?;
+    let compiled = compile(high, &CompileOptions::default())?;
     Ok(compiled.low())
 }
 

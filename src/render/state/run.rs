@@ -6,7 +6,7 @@
 pub use super::call::StateModules;
 use super::call::{call_once, call_with_retries, time_of_day};
 use super::compile::Compiled;
-use super::graph::flag;
+use super::graph::{FastMap, flag};
 use super::verdict::{Verdict, check_requisite, verdict};
 use super::{Requisite, tag};
 use halite_wire::{Map, Value};
@@ -54,7 +54,7 @@ pub fn run(functions: &dyn StateModules, compiled: Compiled, options: &RunOption
 #[derive(Default)]
 struct Results {
     list: Vec<(String, Map)>,
-    at: HashMap<String, usize>,
+    at: FastMap<String, usize>,
 }
 
 impl Results {
@@ -76,7 +76,8 @@ impl Results {
 struct Started<'s> {
     tag: String,
     low: Map,
-    handle: Option<ScopedJoinHandle<'s, Map>>,
+    /// The result, and how often it was tried again.
+    handle: Option<ScopedJoinHandle<'s, (Map, i64)>>,
 }
 
 pub(super) struct Run<'s, 'e: 's> {
@@ -447,14 +448,18 @@ impl<'s, 'e> Run<'s, 'e> {
             .results
             .get(&done.tag)
             .and_then(|r| r.int("__run_num__"));
-        let mut result = handle.join().unwrap_or_else(|_| {
-            halite_wire::map! {
+        let (mut result, retries) = handle.join().unwrap_or_else(|_| {
+            let failed = halite_wire::map! {
                 "name" => done.low.get("name").cloned(), "changes" => Map::new(), "result" => false,
                 "comment" => "Parallel process failed to return",
-            }
+            };
+            (failed, 0)
         });
         result.set("__run_num__", number.unwrap_or(self.number));
-        result.set("__parallel__", true);
+        // Stock forgets it when it tries again.
+        if retries == 0 {
+            result.set("__parallel__", true);
+        }
         self.store(done.tag, result);
         self.start_queued();
     }
@@ -471,7 +476,7 @@ impl<'s, 'e> Run<'s, 'e> {
             let (functions, low, test) = (self.functions, started.low.clone(), self.options.test);
             started.handle = Some(
                 self.scope
-                    .spawn(move || call_with_retries(functions, &low, test).0),
+                    .spawn(move || call_with_retries(functions, &low, test)),
             );
         }
     }

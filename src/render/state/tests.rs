@@ -132,7 +132,7 @@ fn run_case(case: &Map) -> Result<Map, Vec<String>> {
         ..CompileOptions::default()
     };
     resolve(&mut high, &rules)?;
-    let compiled = compile(&high, &rules)?;
+    let compiled = compile(high, &rules)?;
     let options = RunOptions {
         test: case.get("test").is_some_and(Value::truthy),
         ..RunOptions::default()
@@ -241,7 +241,7 @@ fn parallel_states_run_at_once_and_are_waited_for() {
     );
     let mut high = gathered.high;
     resolve(&mut high, &CompileOptions::default()).unwrap();
-    let compiled = compile(&high, &CompileOptions::default()).unwrap();
+    let compiled = compile(high, &CompileOptions::default()).unwrap();
     let results = run(&Both(Barrier::new(2)), compiled, &RunOptions::default());
     assert_eq!(results.len(), 3);
     for (tag, result) in results.iter() {

@@ -252,16 +252,17 @@ impl Session {
     ) -> std::result::Result<Compiled, Refusal> {
         let rules = self.rules(call, &high);
         resolve(&mut high, &rules).map_err(compiler_error)?;
-        compile(&high, &rules).map_err(compiler_error)
+        compile(high, &rules).map_err(compiler_error)
     }
 
     /// Compiles high data without `extend`, `exclude` and `*_in`, as `state.show_low_sls` of stock does.
     pub(super) fn compile_as_is(
         &self,
         call: &Call<'_>,
-        high: &Map,
+        high: Map,
     ) -> std::result::Result<Compiled, Refusal> {
-        compile(high, &self.rules(call, high)).map_err(compiler_error)
+        let rules = self.rules(call, &high);
+        compile(high, &rules).map_err(compiler_error)
     }
 
     /// Makes the calls; the results by tag.

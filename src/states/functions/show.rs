@@ -82,7 +82,7 @@ pub(super) fn show_low_sls(call: &mut Call<'_>) -> Result {
     let session = ready!(call, open(call));
     ready!(call, disabled(call, &mods));
     let high = ready!(call, verified(&session, &mods));
-    let compiled = ready!(call, session.compile_as_is(call, &high));
+    let compiled = ready!(call, session.compile_as_is(call, high));
     Ok(compiled.steps().into())
 }
 
@@ -91,13 +91,13 @@ pub(super) fn graph(call: &mut Call<'_>) -> Result {
     let session = ready!(call, open(call));
     ready!(call, disabled(call, &mods));
     let high = ready!(call, verified(&session, &mods));
-    let compiled = ready!(call, session.compile_as_is(call, &high));
+    let compiled = ready!(call, session.compile_as_is(call, high));
     Ok(compiled.graph.to_dot().into())
 }
 
 pub(super) fn graph_highstate(call: &mut Call<'_>) -> Result {
     let (session, high) = ready!(call, highstate(call));
-    let compiled = ready!(call, session.compile_as_is(call, &high));
+    let compiled = ready!(call, session.compile_as_is(call, high));
     Ok(compiled.graph.to_dot().into())
 }
 

@@ -149,6 +149,9 @@ fn configurable(s: &mut State<'_, '_>) -> Result {
 }
 
 fn show_notification(s: &mut State<'_, '_>) -> Result {
+    if let text @ Value::Map(_) = s.arg("text") {
+        return Ok(StateOutcome::good("").with("comment", text.clone()));
+    }
     match s.text("text") {
         Some(text) if !text.is_empty() => Ok(StateOutcome::good(text)),
         _ => Err(CallError::Invocation(

@@ -82,6 +82,8 @@ pub struct MinionStates {
     /// What was paused or ended by `state.pause` and `state.soft_kill`.
     pauses: Option<std::path::PathBuf>,
     killed: AtomicBool,
+    /// Whether states in Python were there when the current state began. Looked up once for each: a state may bring some.
+    has_python: AtomicBool,
     /// The modules whose `mod_init` has been called.
     pub(crate) begun: Mutex<Vec<String>>,
     /// Results so far, by tag, if a state in Python may ask for them.
@@ -96,6 +98,7 @@ impl MinionStates {
         pauses: Option<std::path::PathBuf>,
     ) -> MinionStates {
         MinionStates {
+            has_python: AtomicBool::new(python_states::has_any(&ctx)),
             ctx: Mutex::new(Arc::new(ctx)),
             progress,
             mock: false,
@@ -278,13 +281,13 @@ impl MinionStates {
 
     /// Tells the master of a result.
     fn tell(&self, low: &Map, result: &Map) {
+        let Some((tag, data)) = self.event(low, result) else {
+            return;
+        };
         let ctx = self.context();
         if ctx.opts.str("file_client") == Some("local") {
             return;
         }
-        let Some((tag, data)) = self.event(low, result) else {
-            return;
-        };
         let preload = halite_wire::map! {"jid" => self.progress.jid.as_str()};
         let told = invoke(
             &ctx,
@@ -356,10 +359,12 @@ fn missing_argument(ctx: &Context, low: &Map) -> Option<String> {
     if let Some(described) = python_states::find(ctx, &full_name(low)) {
         return python_states::missing_argument(&described, low);
     }
-    let args = function(low)?.args.iter();
-    let missing = args
-        .filter(|arg| arg.default.is_none())
-        .find(|arg| !low.contains(arg.name))?;
+    missing(function(low)?, low)
+}
+
+fn missing(function: &StateFunction, low: &Map) -> Option<String> {
+    let mut required = function.args.iter().filter(|arg| arg.default.is_none());
+    let missing = required.find(|arg| !low.contains(arg.name))?;
     Some(format!(
         "Missing parameter {} for state {}",
         missing.name,
@@ -438,7 +443,10 @@ impl StateModules for MinionStates {
     }
 
     fn missing_argument(&self, low: &Map) -> Option<String> {
-        missing_argument(&self.context(), low)
+        match function(low) {
+            Some(function) if !self.has_python.load(Ordering::Relaxed) => missing(function, low),
+            _ => missing_argument(&self.context(), low),
+        }
     }
 
     fn call(&self, low: &Map, test: bool) -> Map {
@@ -459,7 +467,9 @@ impl StateModules for MinionStates {
         let before =
             umask.map(|mask| nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(mask)));
         let ctx = self.context();
+        let has_python = self.has_python.load(Ordering::Relaxed);
         let result = match function(low) {
+            Some(function) if !has_python => self.apply(function, low, test),
             _ if python_states::find(&ctx, &full_name(low)).is_some() => {
                 python_states::apply(self, ctx, low, test)
             }
@@ -484,14 +494,16 @@ impl StateModules for MinionStates {
 
     fn joins(&self, low: &Map) -> bool {
         let module = low.str("state").unwrap_or_default();
-        let ctx = self.context();
-        let all = match ctx.opts.get("state_aggregate") {
+        let in_python = || {
+            self.has_python.load(Ordering::Relaxed) && python_states::joins(&self.context(), module)
+        };
+        let all = || match self.context().opts.get("state_aggregate") {
             Some(Value::Array(names)) => names.iter().any(|n| n.is_str(module)),
             Some(other) => other.truthy(),
             None => false,
         };
-        low.get("aggregate").map_or(all, Value::truthy)
-            && (modules::joining(module).is_some() || python_states::joins(&ctx, module))
+        (modules::joining(module).is_some() || in_python())
+            && low.get("aggregate").map_or_else(all, Value::truthy)
     }
 
     fn joined(&self, low: &Map, others: &[&Map]) -> Option<Map> {
@@ -521,7 +533,7 @@ impl StateModules for MinionStates {
         if let Some(show) = ON_RESULT.get() {
             show(result, self.progress.total);
         }
-        if python_states::has_any(&self.context()) {
+        if self.has_python.load(Ordering::Relaxed) {
             let tag = halite_render::state::tag(low);
             let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
             results.push((tag, result.clone()));
@@ -530,6 +542,8 @@ impl StateModules for MinionStates {
     }
 
     fn may_continue(&self, low: &Map) -> bool {
+        let has_python = python_states::has_any(&self.context());
+        self.has_python.store(has_python, Ordering::Relaxed);
         if self.killed.load(Ordering::Relaxed) {
             return false;
         }

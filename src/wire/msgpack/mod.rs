@@ -180,6 +180,23 @@ pub fn put_str_header(out: &mut Vec<u8>, len: usize, profile: Profile) {
     }
 }
 
+/// Appends what was encoded with [`Profile::Local`] as [`Profile::Wire`] has it. Only headers of text and bytes differ.
+pub fn put_for_wire(out: &mut Vec<u8>, mut local: &[u8]) {
+    while let Ok(Some((len, _))) = extent(local) {
+        let (item, rest) = local.split_at(len.min(local.len()));
+        let header = match item.first() {
+            Some(code @ 0xc4..=0xc6) => Some(1 + (1 << (code - 0xc4))),
+            Some(code @ 0xd9..=0xdb) => Some(1 + (1 << (code - 0xd9))),
+            _ => None,
+        };
+        match header.and_then(|header| item.get(header..)) {
+            Some(text) => put_str(out, text, Profile::Wire),
+            None => out.extend_from_slice(item),
+        }
+        local = rest;
+    }
+}
+
 /// Appends the header of `len` bytes of the bin family, which the caller then appends.
 pub fn put_bin_header(out: &mut Vec<u8>, len: usize) {
     put_len(out, len, [0xc4, 0xc5, 0xc6]);

@@ -44,10 +44,17 @@ struct Composer {
     anchors: HashMap<usize, Id>,
     open: Vec<Open>,
     root: Option<Id>,
+    has_aliases: bool,
 }
 
-/// Nodes, and which of them is the root (`None` if there is no document).
-type Graph = (Vec<Node>, Option<Id>);
+/// A document.
+pub(super) struct Graph {
+    pub nodes: Vec<Node>,
+    /// `None` if there is no document.
+    pub root: Option<Id>,
+    /// Whether a node may be used more than once.
+    pub has_aliases: bool,
+}
 
 /// Composes the only document of `text`. Nodes count as the values that they become, texts that are read again as text.
 ///
@@ -137,6 +144,7 @@ fn read(text: &str, budget: Budget) -> Result<Graph, Stop> {
         anchors: HashMap::new(),
         open: Vec::new(),
         root: None,
+        has_aliases: false,
     };
     let source = Source::new(text);
     let mut documents = 0;
@@ -189,7 +197,11 @@ fn read(text: &str, budget: Budget) -> Result<Graph, Stop> {
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
         }
     }
-    Ok((c.nodes, c.root))
+    Ok(Graph {
+        nodes: c.nodes,
+        root: c.root,
+        has_aliases: c.has_aliases,
+    })
 }
 
 impl Composer {
@@ -240,7 +252,8 @@ impl Composer {
         Ok(())
     }
 
-    fn alias(&self, anchor: usize, at: (usize, usize)) -> Result<Id, YamlError> {
+    fn alias(&mut self, anchor: usize, at: (usize, usize)) -> Result<Id, YamlError> {
+        self.has_aliases = true;
         let Some(&id) = self.anchors.get(&anchor) else {
             return Err(YamlError::at(at, "the alias names no anchor before it"));
         };

@@ -1,27 +1,32 @@
 //! From the graph of nodes to values: merge keys, duplicate keys, tags, and the limit on alias expansion.
 
 use super::YamlError;
-use super::compose::{Id, Node, NodeKind};
+use super::compose::{Graph, Id, Node, NodeKind};
 use super::scalar::{self, Tag};
 use crate::budget::{Budget, MAX_DEPTH};
 use crate::{Map, Value};
 use std::collections::HashSet;
 
+/// Maps with more keys than this have their keys compared in a table.
+const FEW_KEYS: usize = 16;
+
 struct Constructor<'a> {
     nodes: Vec<Node>,
+    /// Whether a node may be used more than once.
+    has_aliases: bool,
     /// Maps whose merge keys are already resolved.
     flat: HashSet<Id>,
     budget: &'a mut Budget,
 }
 
-/// Builds the value of `root`.
-pub(super) fn construct(
-    nodes: Vec<Node>,
-    root: Id,
-    budget: &mut Budget,
-) -> Result<Value, YamlError> {
+/// Builds the value of the root; nil if there is none.
+pub(super) fn construct(graph: Graph, budget: &mut Budget) -> Result<Value, YamlError> {
+    let Some(root) = graph.root else {
+        return Ok(Value::Nil);
+    };
     let mut c = Constructor {
-        nodes,
+        nodes: graph.nodes,
+        has_aliases: graph.has_aliases,
         flat: HashSet::new(),
         budget,
     };
@@ -65,13 +70,13 @@ impl Constructor<'_> {
     }
 
     fn scalar(&mut self, id: Id, tag: Tag) -> Result<Value, YamlError> {
-        let NodeKind::Scalar(text) = &self.nodes[id].kind else {
+        let NodeKind::Scalar(text) = &mut self.nodes[id].kind else {
             return Err(self.error(
                 id,
                 "the tag asks for a plain value, but a list or map follows",
             ));
         };
-        let text = text.clone();
+        let text = used(text, self.has_aliases);
         self.spend(id, 1, text.len())?;
         let (value, wanted) = match tag {
             Tag::Null => (Some(Value::Nil), "null"),
@@ -84,9 +89,9 @@ impl Constructor<'_> {
         value.ok_or_else(|| self.error(id, format!("'{text}' is not {wanted}")))
     }
 
-    fn items(&self, id: Id) -> Result<Vec<Id>, YamlError> {
-        match &self.nodes[id].kind {
-            NodeKind::Seq(items) => Ok(items.clone()),
+    fn items(&mut self, id: Id) -> Result<Vec<Id>, YamlError> {
+        match &mut self.nodes[id].kind {
+            NodeKind::Seq(items) => Ok(used(items, self.has_aliases)),
             _ => Err(self.error(id, "the tag asks for a list, but something else follows")),
         }
     }
@@ -120,29 +125,40 @@ impl Constructor<'_> {
 
     fn map(&mut self, id: Id, depth: usize) -> Result<Map, YamlError> {
         self.flatten(id, depth)?;
-        let NodeKind::Map(pairs) = &self.nodes[id].kind else {
+        let NodeKind::Map(pairs) = &mut self.nodes[id].kind else {
             return Err(self.error(id, "the tag asks for a map, but something else follows"));
         };
-        let pairs = pairs.clone();
+        let pairs = used(pairs, self.has_aliases);
         self.spend(id, 1, 0)?;
-        let mut seen = HashSet::with_capacity(pairs.len());
-        let mut out = Vec::with_capacity(pairs.len());
-        for (key_id, value_id) in pairs {
+        let mut out: Vec<(Value, Value)> = Vec::with_capacity(pairs.len());
+        for &(key_id, value_id) in &pairs {
             let key = self.value(key_id, depth + 1)?;
             let Some(hash) = hash_key(&key) else {
                 return Err(self.error(key_id, "a list or a map cannot be the key of a map"));
             };
-            let value = self.value(value_id, depth + 1)?;
-            if !seen.insert(hash) {
-                let text = super::emit_scalar(&key);
-                return Err(self.error(
-                    key_id,
-                    format!("found conflicting ID '{text}': the map has this key already"),
-                ));
+            let is_known = |(k, _): &(Value, Value)| hash_key(k).as_ref() == Some(&hash);
+            if pairs.len() <= FEW_KEYS && out.iter().any(is_known) {
+                return Err(self.conflict(key_id, &key));
             }
+            let value = self.value(value_id, depth + 1)?;
             out.push((key, value));
         }
+        if out.len() > FEW_KEYS {
+            let mut seen = HashSet::with_capacity(out.len());
+            let keys = out.iter().zip(&pairs);
+            for ((key, _), (key_id, _)) in keys {
+                if hash_key(key).is_some_and(|hash| !seen.insert(hash)) {
+                    return Err(self.conflict(*key_id, key));
+                }
+            }
+        }
         Ok(Map(out))
+    }
+
+    fn conflict(&self, id: Id, key: &Value) -> YamlError {
+        let text = super::emit_scalar(key);
+        let message = format!("found conflicting ID '{text}': the map has this key already");
+        self.error(id, message)
     }
 
     /// Merges `<<` into the pairs of a map: merged pairs come first, explicit keys win
@@ -154,7 +170,9 @@ impl Constructor<'_> {
         let NodeKind::Map(pairs) = &self.nodes[id].kind else {
             return Ok(());
         };
-        if !self.flat.insert(id) {
+        let is_special =
+            |(key, _): &(Id, Id)| matches!(self.nodes[*key].tag, Tag::Merge | Tag::Default);
+        if !pairs.iter().any(is_special) || !self.flat.insert(id) {
             return Ok(());
         }
         let mut own = Vec::new();
@@ -213,17 +231,26 @@ impl Constructor<'_> {
     }
 }
 
+/// What a node holds, which is not needed there any more unless the node may be used `again`.
+fn used<T: Clone + Default>(held: &mut T, again: bool) -> T {
+    if again {
+        held.clone()
+    } else {
+        std::mem::take(held)
+    }
+}
+
 /// Keys that are equal in a Python dict are the same: `1`, `1.0` and `true` clash.
 #[derive(PartialEq, Eq, Hash)]
-enum Key {
+enum Key<'a> {
     Nil,
     Int(i128),
     Float(u64),
-    Str(String),
-    Bytes(Vec<u8>),
+    Str(&'a str),
+    Bytes(&'a [u8]),
 }
 
-fn hash_key(key: &Value) -> Option<Key> {
+fn hash_key(key: &Value) -> Option<Key<'_>> {
     Some(match key {
         Value::Nil => Key::Nil,
         Value::Bool(b) => Key::Int(i128::from(*b)),
@@ -231,8 +258,8 @@ fn hash_key(key: &Value) -> Option<Key> {
         Value::UInt(u) => Key::Int(i128::from(*u)),
         Value::Float(f) if f.fract() == 0.0 && f.abs() < 1e38 => Key::Int(*f as i128),
         Value::Float(f) => Key::Float(f.to_bits()),
-        Value::Str(s) => Key::Str(s.clone()),
-        Value::Bytes(b) => Key::Bytes(b.clone()),
+        Value::Str(s) => Key::Str(s),
+        Value::Bytes(b) => Key::Bytes(b),
         Value::Array(_) | Value::Map(_) => return None,
     })
 }

@@ -84,9 +84,5 @@ pub fn parse(text: &str) -> Result<Value, YamlError> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_within(text: &str, budget: &mut Budget) -> Result<Value, YamlError> {
-    let (nodes, root) = compose::compose(text, budget)?;
-    match root {
-        Some(root) => construct::construct(nodes, root, budget),
-        None => Ok(Value::Nil),
-    }
+    construct::construct(compose::compose(text, budget)?, budget)
 }

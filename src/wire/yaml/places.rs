@@ -24,19 +24,18 @@ pub struct KeyPosition {
 /// As [`super::parse`].
 pub fn parse_with_places(text: &str) -> Result<(Value, Vec<KeyPosition>), YamlError> {
     let mut budget = Budget::of(text.len());
-    let (nodes, root) = compose(text, &mut budget)?;
-    let Some(root) = root else {
-        return Ok((Value::Nil, Vec::new()));
-    };
+    let graph = compose(text, &mut budget)?;
     let mut finder = Finder {
-        seen: vec![false; nodes.len()],
-        nodes: &nodes,
+        seen: vec![false; graph.nodes.len()],
+        nodes: &graph.nodes,
         path: Vec::new(),
         positions: Vec::new(),
     };
-    finder.visit(root);
+    if let Some(root) = graph.root {
+        finder.visit(root);
+    }
     let positions = finder.positions;
-    let value = construct::construct(nodes, root, &mut budget)?;
+    let value = construct::construct(graph, &mut budget)?;
     Ok((value, positions))
 }
 

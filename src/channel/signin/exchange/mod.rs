@@ -12,6 +12,7 @@ use super::{
     Accepted, KeptSessions, MasterKey, NOISE_SIGNING, Request, SeenMasters, SignInConfig, Verdict,
     clear, key_string, refusal, trusted_master, verify, wrong_finger,
 };
+use crate::load::Load;
 use crate::reply;
 use halite_crypto::noise::{Initiator, Signer, StaticPublic, fingerprint, prologue, statement};
 use halite_crypto::{CipherKind, KeyString, SessionCipher};
@@ -107,7 +108,7 @@ impl Exchange {
     ) -> (Exchange, Vec<u8>) {
         let cipher = SessionCipher::new(CipherKind::Gcm, &session);
         let load = halite_wire::map! {"cmd" => "_resume"};
-        let body = terms.seal(&cipher, &load, nonce, now, false);
+        let body = terms.seal(&cipher, &Load::from(&load), nonce, now, false);
         let state = State::Resume {
             session,
             cipher,
