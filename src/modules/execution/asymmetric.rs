@@ -234,7 +234,7 @@ fn fetch(call: &mut Call<'_>, given: &Value) -> Result {
     Ok(file)
 }
 
-/// The bytes of a signature: of a file, which may be in base64, or of a text in base64.
+/// The bytes of a signature: of a file, which may be in base64, or of a text in base64. Other text is a wrong signature.
 fn signature_bytes(given: &Value) -> Result<Vec<u8>> {
     let (bytes, is_text) = match given {
         Value::Bytes(bytes) => (bytes.clone(), false),
@@ -243,7 +243,7 @@ fn signature_bytes(given: &Value) -> Result<Vec<u8>> {
     };
     match from_base64(&bytes) {
         Some(decoded) => Ok(decoded),
-        None if !is_text => Ok(bytes),
+        None if !is_text || bytes.is_ascii() => Ok(bytes),
         None => Err(CallError::Command(format!(
             "Failed loading signature '{}' as file and/or base64 string",
             python::str(given)

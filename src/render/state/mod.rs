@@ -24,7 +24,7 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
-use halite_wire::{Map, Value};
+use halite_wire::{Map, Value, pytext};
 
 /// The requisites of a declaration, by weight (`salt/utils/requisite.py RequisiteType`): of two reasons to
 /// run early, the later one counts.
@@ -96,8 +96,8 @@ pub fn tag(low: &Map) -> String {
         }
         match low.get(key) {
             Some(Value::Str(text)) => tag.push_str(text),
-            Some(Value::Int(number)) => tag.push_str(&number.to_string()),
-            _ => {}
+            Some(other) => tag.push_str(&pytext::str(other)),
+            None => {}
         }
     }
     tag

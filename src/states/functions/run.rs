@@ -254,8 +254,11 @@ pub(super) fn template(call: &mut Call<'_>) -> Result {
 pub(super) fn template_str(call: &mut Call<'_>) -> Result {
     let session = ready!(call, Session::open(call));
     let text = call.text("tem").unwrap_or_default();
-    run_text(call, &session, &text, ":string:")
+    run_text(call, &session, &text, TEXT_PATH)
 }
+
+/// What stands for the path of a text.
+const TEXT_PATH: &str = ":string:";
 
 /// The SLS name of a text.
 const TEXT_SLS: &str = "<template-str>";
@@ -296,7 +299,10 @@ fn run_text(call: &mut Call<'_>, session: &Session, text: &str, path: &str) -> R
     let mut high = found.high;
     for (_, body) in &mut high.0 {
         if let Value::Map(body) = body {
-            body.remove("__sls__");
+            match path {
+                TEXT_PATH => drop(body.remove("__sls__")),
+                path => body.set("__sls__", path),
+            }
         }
     }
     session.apply(call, high)

@@ -6,11 +6,13 @@ use super::user::{Identity, IdentityGuard};
 use crate::execution::declare::Result;
 use halite_sys::process::apart;
 use halite_sys::pseudo_terminal::{self, lead_session};
+use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -78,6 +80,12 @@ enum Event {
     Exit(io::Result<ExitStatus>),
 }
 
+fn open_dir(path: &str) -> io::Result<File> {
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
+    let mut options = File::options();
+    options.read(true).custom_flags(flags.bits()).open(path)
+}
+
 /// Starts the command.
 ///
 /// # Errors
@@ -87,7 +95,6 @@ pub fn start(spec: &CommandSpec) -> io::Result<(Child, Vec<File>)> {
     let mut command = Command::new(program);
     command
         .args(args)
-        .current_dir(&spec.cwd)
         .env_clear()
         .envs(spec.env.iter().map(|(k, v)| (k, v)))
         .stdin(match spec.stdin {
@@ -100,6 +107,15 @@ pub fn start(spec: &CommandSpec) -> io::Result<(Child, Vec<File>)> {
     } else {
         apart(&mut command);
     }
+    // Root opens it: as in stock, the user need not be able to reach it.
+    let dir = match spec.identity {
+        Some(_) => Some(open_dir(&spec.cwd)?),
+        None => None,
+    };
+    match &dir {
+        Some(dir) => command.current_dir(format!("/proc/self/fd/{}", dir.as_raw_fd())),
+        None => command.current_dir(&spec.cwd),
+    };
     let mut readers = Vec::new();
     if spec.background {
         command.stdout(Stdio::null()).stderr(Stdio::null());

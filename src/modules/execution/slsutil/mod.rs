@@ -1,5 +1,6 @@
 //! `slsutil`: helpers for templates and SLS files.
 
+mod configparser;
 mod render;
 mod serial;
 mod toml;

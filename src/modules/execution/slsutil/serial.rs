@@ -2,6 +2,7 @@
 
 use super::super::declare::Result;
 use super::super::{Call, CallError, python};
+use super::configparser;
 use halite_jinja::{Environment, EnvironmentOptions, Obj};
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value, yaml};
@@ -62,7 +63,7 @@ fn json(call: &Call<'_>, obj: &Value) -> Result {
         .map_err(|e| wrong("SerializationError", e.message()))
 }
 
-/// Keywords of Python's `ConfigParser`. Those that only count when a file is read are passed over.
+/// Keywords of Python's `ConfigParser`. Those that only count when a file is read are passed over when one is written.
 const INI_OPTIONS: &[&str] = &[
     "defaults",
     "dict_type",
@@ -192,42 +193,37 @@ pub fn deserialize(call: &mut Call<'_>) -> Result {
         "yaml" => yaml::parse(&text).map_err(|e| bad(e.message)),
         "toml" => super::toml::parse(&text).map_err(bad),
         "msgpack" => msgpack::decode(bytes).map_err(|e| bad(e.to_string())),
-        "configparser" => Ok(sections(&text).map_err(bad)?.into()),
+        "configparser" => Ok(read_ini(call, &text).map_err(bad)?.into()),
         _ => Err(unknown(&name)),
     }
 }
 
-/// Sections of an INI file with their keys; indented lines continue a value.
-fn sections(text: &str) -> Result<Map, String> {
-    let mut found: Vec<(String, Vec<(String, String)>)> = Vec::new();
-    for line in text.lines() {
-        let bare = line.trim();
-        if bare.is_empty() || bare.starts_with(['#', ';']) {
-            continue;
-        }
-        let inside = bare.strip_prefix('[').and_then(|rest| rest.split_once(']'));
-        let current = found.last_mut().map(|(_, keys)| keys);
-        match (current, inside) {
-            (_, Some((name, _))) if !line.starts_with(char::is_whitespace) => {
-                found.push((name.to_owned(), Vec::new()));
-            }
-            (None, _) => {
-                return Err(format!(
-                    "File contains no section headers.\nfile: '<???>', line: 1\n{}",
-                    python::repr(&format!("{line}\n").into())
-                ));
-            }
-            (Some(keys), _) => match (line.starts_with(char::is_whitespace), keys.last_mut()) {
-                (true, Some((_, value))) => value.push_str(&format!("\n{bare}")),
-                _ => {
-                    let (key, value) = bare.split_once(['=', ':']).unwrap_or((bare, ""));
-                    keys.push((key.trim().to_lowercase(), value.trim().to_owned()));
-                }
-            },
-        }
-    }
-    let sections = found.into_iter();
-    Ok(sections
-        .map(|(name, keys)| (name, keys.into_iter().collect::<Map>()))
-        .collect())
+fn read_ini(call: &Call<'_>, text: &str) -> std::result::Result<Map, String> {
+    let text_list = |name: &str, usual: Vec<String>| match option(call, name) {
+        Value::Nil => usual,
+        given => given.str_list(),
+    };
+    let flag = |name: &str, usual: bool| match option(call, name) {
+        Value::Nil => usual,
+        given => given.truthy(),
+    };
+    let usual = configparser::Options::default();
+    let options = configparser::Options {
+        defaults: option(call, "defaults")
+            .as_map()
+            .cloned()
+            .unwrap_or_default(),
+        default_section: match option(call, "default_section") {
+            Value::Nil => usual.default_section,
+            name => python::str(name),
+        },
+        allow_no_value: flag("allow_no_value", usual.allow_no_value),
+        delimiters: text_list("delimiters", usual.delimiters),
+        comment_prefixes: text_list("comment_prefixes", usual.comment_prefixes),
+        inline_comment_prefixes: text_list("inline_comment_prefixes", Vec::new()),
+        strict: flag("strict", usual.strict),
+        empty_lines_in_values: flag("empty_lines_in_values", usual.empty_lines_in_values),
+        interpolates: !call.bound.kwargs.contains("interpolation"),
+    };
+    configparser::read(text, &options)
 }

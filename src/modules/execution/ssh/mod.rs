@@ -181,7 +181,9 @@ fn user(name: &str) -> Result<Option<Map>> {
 /// Lets the job act as the user, while this exists, if others than root may change a directory on the way to their
 /// file: they might lead root to any other file. Where only root may, root acts.
 fn as_user(name: &str, path: &str) -> Result<IdentityGuard> {
-    let led = Path::new(path).ancestors().skip(1).any(is_others);
+    let path = Path::new(path);
+    let mut entries = path.ancestors().zip(path.ancestors().skip(1));
+    let led = entries.any(|(entry, dir)| is_others(dir, entry));
     let user = match led && nix::unistd::geteuid().is_root() {
         true => identity(Some(name), None)?,
         false => None,
@@ -189,9 +191,17 @@ fn as_user(name: &str, path: &str) -> Result<IdentityGuard> {
     IdentityGuard::take(None, user.as_ref()).map_err(|e| CallError::Command(e.desc().to_owned()))
 }
 
-/// Whether others than root may change a directory.
-fn is_others(dir: &Path) -> bool {
-    std::fs::metadata(dir).is_ok_and(|meta| meta.uid() != 0 || meta.mode() & 0o022 != 0)
+/// Whether others than root may replace an entry of a directory. In `/tmp` and the like they may not if it is root's own
+/// directory, which nobody else can have put there.
+fn is_others(dir: &Path, entry: &Path) -> bool {
+    let is_roots = || {
+        let entry = std::fs::symlink_metadata(entry);
+        entry.is_ok_and(|meta| meta.is_dir() && meta.uid() == 0)
+    };
+    std::fs::metadata(dir).is_ok_and(|meta| {
+        let (is_writable, is_sticky) = (meta.mode() & 0o022 != 0, meta.mode() & 0o1000 != 0);
+        meta.uid() != 0 || is_writable && !(is_sticky && is_roots())
+    })
 }
 
 /// Changes a path's owner; only root can.
@@ -265,6 +275,29 @@ mod tests {
         );
         assert_eq!(fs::metadata(&own).unwrap().uid(), user.uid.as_raw());
         assert_eq!(fs::metadata(&own).unwrap().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn keys_are_kept_where_only_root_may_write() {
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("skipped: needs root");
+            return;
+        }
+        // Below a directory in which all may make files.
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("keys")).unwrap();
+        let file = dir.path().join("keys/nobody");
+        let args = ["nobody", KEY];
+        assert_eq!(call("ssh.set_auth_key", &args, &file), Ok("new".into()));
+        assert_eq!(
+            call("ssh.set_auth_key", &args, &file),
+            Ok("no change".into())
+        );
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o777, 0o600);
+        assert_eq!(
+            call("ssh.rm_auth_key", &args, &file),
+            Ok("Key removed".into())
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::clean::Keep;
 use super::managed::Managed;
 use super::symlink::Link;
-use super::{Ended, Step, change, directory, fail, has_changes, known_owner, mode_of, user_of};
+use super::{Ended, Step, directory, fail, has_changes, known_owner, mode_of, user_of};
 use crate::declare::{State, StateOutcome};
 use halite_modules::execution::file::paths::{self, expanduser};
 use halite_modules::execution::file::{Perms, remove};
@@ -145,7 +145,12 @@ impl<'a> Request<'a> {
             tree.files.insert(place, address);
         }
         if self.flag("include_empty") {
-            for dir in client.dirs(source.saltenv, &source.prefix)? {
+            let dirs = client.dirs(source.saltenv, &source.prefix)?;
+            if !dirs.is_empty() {
+                // The source itself is one of its directories, under this name.
+                tree.dirs.insert(format!("{}/.", self.name));
+            }
+            for dir in dirs {
                 let Some(own) = source.own(&dir) else {
                     continue;
                 };
@@ -336,6 +341,13 @@ pub(super) fn recurse(s: &mut State<'_, '_>) -> Step {
     };
     let mut dirs = tree.dirs.clone();
     dirs.insert(name.clone());
+    // It is made before all else, and not told.
+    if !s.test && !paths::exists(&name) {
+        let outcome = directory::one(s, &name, dir_perms.clone())?;
+        if outcome.result == Some(false) {
+            return Ok(outcome);
+        }
+    }
     for dir in &tree.dirs {
         if clean && paths::lexists(dir) && !paths::is_dir(dir) {
             if s.test {
@@ -402,9 +414,6 @@ fn manage(s: &mut State<'_, '_>, path: &str, source: &str, clean: bool) -> Step 
             return Ok(StateOutcome::would(text));
         }
         remove(path)?;
-        let mut outcome = file_request(s, path, source).apply(s)?;
-        change(&mut outcome, "diff", "Replaced directory with a new file");
-        return Ok(outcome);
     }
     file_request(s, path, source).apply(s)
 }

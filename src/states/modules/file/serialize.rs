@@ -164,13 +164,20 @@ pub(super) fn serialize(s: &mut State<'_, '_>) -> Step {
     let mut diff = None;
     if s.flag("merge_if_exists") && paths::is_file(&name) {
         let text = os::read_text(&name)?;
-        let read = s.salt("slsutil.deserialize", vec![format.into(), text.into()]);
+        let with = options(s.arg("deserializer_opts"));
+        let read = s.salt_with(
+            "slsutil.deserialize",
+            vec![format.into(), text.into()],
+            with,
+        );
         let old = match read {
             Ok(old) => old,
             Err(why) => {
+                // The parser of INI files knows the text alone.
+                let shown = python::repr(&name.as_str().into());
                 return fail(format!(
                     "Failed to deserialize existing data: {}",
-                    why.message()
+                    why.message().replace("'<???>'", &shown)
                 ));
             }
         };
