@@ -224,7 +224,8 @@ pub fn sls_files(sls: &str) -> [(String, bool); 2] {
     let base = sls.replace('.', "/");
     [
         (format!("{base}.sls"), false),
-        (format!("{base}/init.sls"), true),
+        // `- .` in an include names its directory with a dot at the end.
+        (format!("{}/init.sls", base.trim_end_matches('/')), true),
     ]
 }
 

@@ -8,7 +8,7 @@ mod wait;
 
 use crate::call::fire_within;
 use halite_config::MasterConfig;
-use halite_render::state::run::StateModules;
+use halite_render::state::run::{Condition, StateModules};
 use halite_states::MinionStates;
 use halite_sys::signals::StopFlag;
 use halite_wire::{Map, Value};
@@ -123,8 +123,8 @@ impl StateModules for MasterStates<'_> {
         self.host.joined(low, others)
     }
 
-    fn condition_holds(&self, low: &Map, condition: &Value) -> Result<bool, String> {
-        self.host.condition_holds(low, condition)
+    fn condition(&self, low: &Map, condition: &Value) -> Result<Condition, String> {
+        self.host.condition(low, condition)
     }
 
     fn exists(&self, path: &str) -> bool {

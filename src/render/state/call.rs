@@ -28,12 +28,12 @@ pub trait StateModules: Sync {
         false
     }
 
-    /// Whether a condition of `onlyif`, `unless` or `check_cmd` holds. It is a command that must succeed, a
-    /// map with `fun` and arguments whose result must be true, or a boolean.
+    /// Checks a condition of `onlyif`, `unless` or `check_cmd`: a command that must succeed, or a map with `fun` and
+    /// arguments, whose result must be true.
     ///
     /// # Errors
     /// The function cannot be called or has failed: the comment of the state, which then fails.
-    fn condition_holds(&self, low: &Map, condition: &Value) -> Result<bool, String>;
+    fn condition(&self, low: &Map, condition: &Value) -> Result<Condition, String>;
 
     /// Whether a path exists (`creates`).
     fn exists(&self, path: &str) -> bool;
@@ -250,7 +250,7 @@ fn call_known(functions: &dyn StateModules, low: &Map, test: bool) -> Map {
     {
         let good = list(commands)
             .iter()
-            .all(|c| functions.condition_holds(low, c).unwrap_or(false));
+            .all(|c| functions.condition(low, c) == Ok(Condition::Holds));
         let comment = if good {
             "check_cmd determined the state succeeded"
         } else {
@@ -272,47 +272,101 @@ fn list(value: &Value) -> Vec<Value> {
     all
 }
 
+/// What a condition is found to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    /// It holds.
+    Holds,
+    /// It does not.
+    Fails,
+    /// The command could not be started. As in stock, the state is then skipped.
+    NotRun,
+    /// A map without `fun`.
+    NoFunction,
+    /// Neither a command nor a map: stock runs the state, whatever it is.
+    WrongType,
+}
+
 /// `onlyif`, `unless` and `creates`: the result if the call is not needed (`_run_check*`), or the comment if a condition failed.
 fn condition(functions: &dyn StateModules, low: &Map) -> Result<Option<Map>, String> {
-    let skip = |comment: &str| {
-        Ok(Some(halite_wire::map! {
+    let mut comments = Vec::new();
+    let mut skip = false;
+    for name in ["onlyif", "unless"] {
+        if let Some(conditions) = low.get(name) {
+            let (skips, comment) = conditions_of(functions, low, name, &list(conditions))?;
+            skip |= skips;
+            comments.extend(comment);
+        }
+    }
+    if let Some(creates) = low.get("creates").filter(|paths| !paths.is_nil()) {
+        let there = |path: &Value| path.as_str().is_some_and(|path| functions.exists(path));
+        let (exist, comment) = match creates {
+            Value::Str(path) => (there(creates), format!("{path} exists")),
+            other => (
+                other
+                    .as_array()
+                    .is_some_and(|paths| paths.iter().all(there)),
+                "All files in creates exist".to_owned(),
+            ),
+        };
+        skip |= exist;
+        comments.push(if exist {
+            comment
+        } else {
+            "Creates files not found".to_owned()
+        });
+    }
+    Ok(skip.then(|| {
+        halite_wire::map! {
             "name" => low.get("name").cloned(), "changes" => Map::new(), "result" => true,
-            "comment" => comment, "skip_watch" => true,
-        }))
-    };
-    let all_hold = |conditions: Vec<Value>| {
-        for condition in &conditions {
-            if !functions.condition_holds(low, condition)? {
-                return Ok(false);
+            "comment" => comments.join("\n"), "skip_watch" => true,
+        }
+    }))
+}
+
+/// Whether conditions skip the call, and the comment. The first that decides against it ends the check.
+fn conditions_of(
+    functions: &dyn StateModules,
+    low: &Map,
+    name: &str,
+    conditions: &[Value],
+) -> Result<(bool, Option<String>), String> {
+    // `onlyif` skips if one fails, `unless` if all hold.
+    let only = name == "onlyif";
+    let (mut skip, mut comment) = (false, None);
+    for condition in conditions {
+        let found = functions.condition(low, condition)?;
+        let holds = match found {
+            Condition::Holds => true,
+            Condition::Fails => false,
+            Condition::NotRun => !only,
+            Condition::NoFunction => {
+                let shown = pytext::repr(condition);
+                return Ok((skip, Some(format!("no `fun` argument in {name}: {shown}"))));
             }
-        }
-        Ok::<bool, String>(true)
-    };
-    let only = low.get("onlyif").map(list).map(all_hold).transpose()?;
-    let unless = low.get("unless").map(list).filter(|all| !all.is_empty());
-    let unless = unless.map(all_hold).transpose()?;
-    if only == Some(false) || unless == Some(true) {
-        // As in stock, both are told if both are there.
-        let told = [("onlyif", only), ("unless", unless)];
-        let told = told
-            .iter()
-            .filter_map(|(name, holds)| holds.map(|holds| format!("{name} condition is {holds}")));
-        return skip(&told.collect::<Vec<_>>().join("\n"));
-    }
-    if let Some(creates) = low.get("creates") {
-        let paths = list(creates);
-        let all = paths
-            .iter()
-            .all(|p| p.as_str().is_some_and(|p| functions.exists(p)));
-        if all && !paths.is_empty() {
-            let comment = match creates {
-                Value::Str(path) => format!("{path} exists"),
-                _ => "All files in creates exist".to_owned(),
-            };
-            return skip(&comment);
+            Condition::WrongType => {
+                let shown = pytext::repr(condition);
+                let id = low.str("__id__").unwrap_or_default();
+                log::warn!(
+                    "{id}: {shown} in {name} is neither a command nor a map with fun; as in Salt, the state runs"
+                );
+                let comment = match only {
+                    true => "onlyif execution failed, bad type passed",
+                    false => "unless condition is false, bad type passed",
+                };
+                return Ok((false, Some(comment.to_owned())));
+            }
+        };
+        skip = holds != only;
+        comment = Some(format!(
+            "{name} condition is {}",
+            if holds { "true" } else { "false" }
+        ));
+        if !holds {
+            break;
         }
     }
-    Ok(None)
+    Ok((skip, comment))
 }
 
 /// The time of day, like Python's `time().isoformat()`.

@@ -3,7 +3,7 @@
 //!
 //! Calls go to a [`StateModules`]; `parallel` ones run in threads of their own.
 
-pub use super::call::StateModules;
+pub use super::call::{Condition, StateModules};
 use super::call::{call_once, call_with_retries, time_of_day};
 use super::compile::Compiled;
 use super::graph::{FastMap, flag};

@@ -2,7 +2,7 @@
 
 use super::compile::{CompileOptions, compile, resolve};
 use super::highstate::{RenderedSls, SlsSource, render_highstate};
-use super::run::{RunOptions, StateModules, run};
+use super::run::{Condition, RunOptions, StateModules, run};
 use super::*;
 use halite_wire::yaml;
 use std::path::Path;
@@ -99,10 +99,11 @@ impl StateModules for TestStates {
         }
     }
 
-    fn condition_holds(&self, _: &Map, condition: &Value) -> Result<bool, String> {
+    fn condition(&self, _: &Map, condition: &Value) -> Result<Condition, String> {
         match condition.as_map() {
             Some(_) => Err("no such function".to_owned()),
-            None => Ok(condition.is_str("true")),
+            None if condition.is_str("true") => Ok(Condition::Holds),
+            None => Ok(Condition::Fails),
         }
     }
 
@@ -224,8 +225,8 @@ fn parallel_states_run_at_once_and_are_waited_for() {
             }
             halite_wire::map! {"name" => low.get("name").cloned(), "result" => true, "changes" => Map::new(), "comment" => "done"}
         }
-        fn condition_holds(&self, _: &Map, _: &Value) -> Result<bool, String> {
-            Ok(true)
+        fn condition(&self, _: &Map, _: &Value) -> Result<Condition, String> {
+            Ok(Condition::Holds)
         }
         fn exists(&self, _: &str) -> bool {
             false

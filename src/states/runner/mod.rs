@@ -7,9 +7,9 @@ use super::modules;
 use super::slots::{self, AllowedSlots};
 use halite_modules::execution::{
     Call, CallError, Context, find_listed, invoke, invoke_listed, is_listed, names_module, python,
-    python_modules, with_call,
+    python_modules, traverse, with_call,
 };
-use halite_render::state::run::StateModules;
+use halite_render::state::run::{Condition, StateModules};
 use halite_wire::{Map, Value};
 use nix::sched::{CloneFlags, unshare};
 use std::path::Path;
@@ -209,7 +209,7 @@ impl MinionStates {
     }
 
     /// Whether a command succeeds, with the options of the declaration.
-    fn succeeds(&self, low: &Map, command: &str) -> Result<bool, String> {
+    fn succeeds(&self, low: &Map, command: &str) -> Result<Condition, String> {
         let ctx = self.context();
         if !is_listed(&ctx, "cmd.retcode") {
             return Err(exception(&CallError::raised("KeyError", "'cmd.retcode'")));
@@ -231,7 +231,8 @@ impl MinionStates {
         }
         Ok(
             match invoke(&ctx, "cmd.retcode", vec![command.into()], kwargs) {
-                Ok(code) => code.as_int() == Some(0),
+                Ok(code) if code.as_int() == Some(0) => Condition::Holds,
+                Ok(_) => Condition::Fails,
                 Err(e) => {
                     let id = low.str("__id__").unwrap_or_default();
                     if low.get("no_log").is_some_and(Value::truthy) {
@@ -239,18 +240,18 @@ impl MinionStates {
                     } else {
                         log::warn!("{id}: the condition {command:?}: {e}");
                     }
-                    false
+                    Condition::NotRun
                 }
             },
         )
     }
 
     /// Whether a function of a condition returns something true (`fun:`).
-    fn function_holds(&self, low: &Map, condition: &Map) -> Result<bool, CallError> {
+    fn function_holds(&self, low: &Map, condition: &Map) -> Result<Condition, CallError> {
         let Some(fun) = condition.get("fun") else {
             let id = low.str("__id__").unwrap_or_default();
-            log::warn!("{id}: a condition is a command, a boolean or a map with fun");
-            return Ok(false);
+            log::warn!("{id}: a condition is a command or a map with fun");
+            return Ok(Condition::NoFunction);
         };
         let Some(fun) = fun.as_str() else {
             let kind = python::type_name(fun);
@@ -266,7 +267,7 @@ impl MinionStates {
         let mut kwargs = Map::new();
         for (key, value) in condition.iter() {
             match key.as_str() {
-                Some("fun") | None => {}
+                Some("fun" | "get_return") | None => {}
                 Some("args") => args.extend(value.as_array().unwrap_or_default().iter().cloned()),
                 Some(key) => kwargs.set(key, value.clone()),
             }
@@ -276,7 +277,17 @@ impl MinionStates {
         let args = args.as_array().unwrap_or_default().to_vec();
         let (value, retcode) =
             invoke_listed(&ctx, fun, args, kwargs.into_map().unwrap_or_default())?;
-        Ok(value.truthy() && !retcode.truthy())
+        let part = match (condition.get("get_return"), &value) {
+            (None | Some(Value::Nil), _) => Some(&value),
+            (Some(path), Value::Map(map)) => traverse(map, path, ":"),
+            _ => None,
+        };
+        let holds = part.is_some_and(Value::truthy) && !retcode.truthy();
+        Ok(if holds {
+            Condition::Holds
+        } else {
+            Condition::Fails
+        })
     }
 
     /// Tells the master of a result.
@@ -513,15 +524,13 @@ impl StateModules for MinionStates {
         }
     }
 
-    fn condition_holds(&self, low: &Map, condition: &Value) -> Result<bool, String> {
+    fn condition(&self, low: &Map, condition: &Value) -> Result<Condition, String> {
         match condition {
-            Value::Bool(yes) => Ok(*yes),
             Value::Str(command) => self.succeeds(low, command),
             Value::Map(map) => self
                 .function_holds(low, map)
                 .map_err(|fault| exception(&fault)),
-            Value::Nil => Ok(false),
-            other => self.succeeds(low, &python::str(other)),
+            _ => Ok(Condition::WrongType),
         }
     }
 

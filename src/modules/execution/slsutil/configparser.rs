@@ -85,6 +85,8 @@ pub fn read(text: &str, options: &Options) -> Result<Map, String> {
                     text.into()
                 }
                 Some(raw) => raw.as_str().into(),
+                // As Python's interpolation makes it.
+                None if options.interpolates => "".into(),
                 None => Value::Nil,
             };
             section.set(key.as_str(), value);

@@ -104,9 +104,9 @@ fn told(
         ));
     }
     let mut changes = Map::new();
-    for (name, _) in targets {
+    for (name, version) in targets {
         let old = current.get(name).cloned().unwrap_or_default();
-        changes.set(name.clone(), map! {"new" => "installed", "old" => old});
+        changes.set(name.clone(), map! {"new" => version.as_str(), "old" => old});
     }
     StateOutcome::would(text).changes(changes)
 }
