@@ -67,6 +67,7 @@ mod virtualenv;
 mod x509;
 
 use crate::declare::{StateFunction, StateModule};
+use halite_sys::programs::which;
 use halite_wire::Map;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -173,6 +174,56 @@ pub(crate) fn find(module: &str, function: &str) -> Option<&'static StateFunctio
 /// Whether there is a module of this name.
 pub(crate) fn has(module: &str) -> bool {
     BY_NAME.contains_key(module)
+}
+
+/// Modules that are there only with one of these programs, and what stock says without.
+const NEEDED: &[(&[&str], &[&str], &str)] = &[
+    (
+        &["apache", "apache_conf", "apache_module", "apache_site"],
+        &["apache2ctl", "apachectl", "httpd"],
+        "apache module could not be loaded",
+    ),
+    (&["at"], &["at"], "at module could not be loaded"),
+    (
+        &["debconf"],
+        &["debconf-get-selections"],
+        "debconf module could not be loaded",
+    ),
+    (
+        &["firewalld"],
+        &["firewall-cmd"],
+        "firewall-cmd is not available, firewalld is probably not installed.",
+    ),
+    (
+        &["iptables"],
+        &["iptables"],
+        "iptables module could not be loaded",
+    ),
+    (&["lvm"], &["lvm"], "lvm command not found"),
+    (
+        &["nftables"],
+        &["nft"],
+        "nftables module could not be loaded",
+    ),
+    (
+        &["quota"],
+        &["setquota"],
+        "quota module could not be loaded",
+    ),
+    (&["raid"], &["mdadm"], "Unable to locate command: mdadm"),
+    (
+        &["selinux"],
+        &["semanage"],
+        "selinux module could not be loaded",
+    ),
+];
+
+/// Why a module is not there on this host: a program that it needs is missing.
+pub(crate) fn lacking(module: &str) -> Option<String> {
+    let mut needed = NEEDED.iter();
+    let (_, programs, why) = needed.find(|(modules, ..)| modules.contains(&module))?;
+    let is_missing = programs.iter().all(|program| which(program).is_none());
+    is_missing.then(|| format!("'{module}' __virtual__ returned False: {why}"))
 }
 
 /// The names of the modules that react to `watch`.

@@ -360,9 +360,9 @@ fn is_known(ctx: &Context, function: &str) -> bool {
     if list.is_some_and(|list| !names_module(&list.str_list(), function)) {
         return false;
     }
-    let own = function
-        .split_once('.')
-        .is_some_and(|(module, name)| modules::find(module, name).is_some());
+    let own = function.split_once('.').is_some_and(|(module, name)| {
+        modules::find(module, name).is_some() && modules::lacking(module).is_none()
+    });
     own || python_states::find(ctx, function).is_some()
 }
 
@@ -450,7 +450,9 @@ impl StateModules for MinionStates {
     }
 
     fn reason(&self, function: &str) -> Option<String> {
-        python_modules::reason(&self.context(), "states", function)
+        let module = function.split('.').next().unwrap_or_default();
+        modules::lacking(module)
+            .or_else(|| python_modules::reason(&self.context(), "states", function))
     }
 
     fn missing_argument(&self, low: &Map) -> Option<String> {

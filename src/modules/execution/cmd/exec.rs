@@ -4,16 +4,16 @@
 use super::super::CallError;
 use super::user::{Identity, IdentityGuard};
 use crate::execution::declare::Result;
+use halite_sys::held_path::HeldDir;
 use halite_sys::process::apart;
 use halite_sys::pseudo_terminal::{self, lead_session};
-use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -80,12 +80,6 @@ enum Event {
     Exit(io::Result<ExitStatus>),
 }
 
-fn open_dir(path: &str) -> io::Result<File> {
-    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
-    let mut options = File::options();
-    options.read(true).custom_flags(flags.bits()).open(path)
-}
-
 /// Starts the command.
 ///
 /// # Errors
@@ -107,13 +101,13 @@ pub fn start(spec: &CommandSpec) -> io::Result<(Child, Vec<File>)> {
     } else {
         apart(&mut command);
     }
-    // Root opens it: as in stock, the user need not be able to reach it.
-    let dir = match spec.identity {
-        Some(_) => Some(open_dir(&spec.cwd)?),
-        None => None,
-    };
+    // As in stock, the user need not be able to reach it. Where links of others lead to it, the user has to.
+    let dir = spec
+        .identity
+        .as_ref()
+        .and_then(|_| HeldDir::by_links_of_root(Path::new(&spec.cwd)).ok());
     match &dir {
-        Some(dir) => command.current_dir(format!("/proc/self/fd/{}", dir.as_raw_fd())),
+        Some(dir) => command.current_dir(dir.path()),
         None => command.current_dir(&spec.cwd),
     };
     let mut readers = Vec::new();

@@ -426,3 +426,37 @@ fn commands_get_no_descriptors() {
         assert_eq!(got, ["0", "1", "2", "3"]);
     }
 }
+
+/// As in stock, a command of a user may start in a directory that the user cannot reach, but not by the user's own links.
+#[test]
+fn a_user_is_led_to_directories_by_root_alone() {
+    use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
+    let user = nix::unistd::User::from_name("nobody").unwrap();
+    let (Some(user), true) = (user, nix::unistd::geteuid().is_root()) else {
+        eprintln!("skipped: needs root and the account nobody");
+        return;
+    };
+    let top = tempfile::tempdir().unwrap();
+    let [closed, inside, theirs] =
+        ["closed", "closed/inside", "theirs"].map(|p| top.path().join(p));
+    for (dir, mode) in [(&closed, 0o700), (&inside, 0o711), (&theirs, 0o755)] {
+        std::fs::create_dir(dir).unwrap();
+        std::fs::set_permissions(dir, PermissionsExt::from_mode(mode)).unwrap();
+    }
+    std::fs::set_permissions(top.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let uid = Some(user.uid.as_raw());
+    chown(&theirs, uid, None).unwrap();
+    let [link, own] = ["link", "own"].map(|name| theirs.join(name));
+    symlink(&inside, &link).unwrap();
+    symlink(top.path(), &own).unwrap();
+    lchown(&link, uid, None).unwrap();
+    lchown(&own, uid, None).unwrap();
+    let pwd = |cwd: &std::path::Path| {
+        let kwargs = map! {"runas" => "nobody", "cwd" => cwd.to_str().unwrap()};
+        let ret = with("cmd.run", "/bin/pwd".into(), kwargs).ret;
+        ret.as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(pwd(&inside), inside.to_str().unwrap());
+    assert!(pwd(&link).contains("Permission denied"), "{}", pwd(&link));
+    assert_eq!(pwd(&own), top.path().to_str().unwrap());
+}

@@ -7,8 +7,8 @@ mod keys;
 use super::CallError;
 use super::cmd::{IdentityGuard, identity};
 use super::declare::{Function, Lit, Module, Result, opt, req};
+use halite_sys::programs::{why_unsafe, why_unsafe_place};
 use halite_wire::{Map, Value};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const NIL: Lit = Lit::Nil;
@@ -181,27 +181,18 @@ fn user(name: &str) -> Result<Option<Map>> {
 /// Lets the job act as the user, while this exists, if others than root may change a directory on the way to their
 /// file: they might lead root to any other file. Where only root may, root acts.
 fn as_user(name: &str, path: &str) -> Result<IdentityGuard> {
-    let path = Path::new(path);
-    let mut entries = path.ancestors().zip(path.ancestors().skip(1));
-    let led = entries.any(|(entry, dir)| is_others(dir, entry));
+    let mut dirs = Path::new(path).ancestors().skip(1);
+    let dir = dirs.find(|dir| dir.symlink_metadata().is_ok());
+    let is_roots = |dir: &Path| {
+        let meta = std::fs::metadata(dir);
+        meta.is_ok_and(|meta| why_unsafe(dir, &meta).is_none()) && why_unsafe_place(dir).is_none()
+    };
+    let led = !dir.is_some_and(is_roots);
     let user = match led && nix::unistd::geteuid().is_root() {
         true => identity(Some(name), None)?,
         false => None,
     };
     IdentityGuard::take(None, user.as_ref()).map_err(|e| CallError::Command(e.desc().to_owned()))
-}
-
-/// Whether others than root may replace an entry of a directory. In `/tmp` and the like they may not if it is root's own
-/// directory, which nobody else can have put there.
-fn is_others(dir: &Path, entry: &Path) -> bool {
-    let is_roots = || {
-        let entry = std::fs::symlink_metadata(entry);
-        entry.is_ok_and(|meta| meta.is_dir() && meta.uid() == 0)
-    };
-    std::fs::metadata(dir).is_ok_and(|meta| {
-        let (is_writable, is_sticky) = (meta.mode() & 0o022 != 0, meta.mode() & 0o1000 != 0);
-        meta.uid() != 0 || is_writable && !(is_sticky && is_roots())
-    })
 }
 
 /// Changes a path's owner; only root can.
