@@ -345,10 +345,9 @@ fn conditions_of(
                 return Ok((skip, Some(format!("no `fun` argument in {name}: {shown}"))));
             }
             Condition::WrongType => {
-                let shown = pytext::repr(condition);
                 let id = low.str("__id__").unwrap_or_default();
                 log::warn!(
-                    "{id}: {shown} in {name} is neither a command nor a map with fun; as in Salt, the state runs"
+                    "{id}: a condition in {name} is neither a command nor a map with fun; as in Salt, the state runs"
                 );
                 let comment = match only {
                     true => "onlyif execution failed, bad type passed",
