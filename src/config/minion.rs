@@ -259,6 +259,8 @@ options! {
         env_order: Vec<String> = "[]";
         /// Environment whose top file stands in for a missing one, for `top_file_merging_strategy: same`; as `state_top`.
         default_top: String = "base";
+        /// Sources of states besides the top file, as on the master, with `file_client: local`.
+        master_tops: Map = "{}";
         /// Run states in the order of their files, as `state_top`.
         state_auto_order: bool = "true";
         /// Fire an event per state.
@@ -546,11 +548,8 @@ impl MinionConfig {
     }
 
     fn default_id(&self) -> String {
-        let kept = if self.minion_id_caching {
-            super::id::cached(&self.id_file())
-        } else {
-            None
-        };
+        let kept = self.minion_id_caching.then(|| self.id_file());
+        let kept = kept.and_then(|file| super::id::cached(&file));
         kept.unwrap_or_else(|| {
             let id = super::id::generate();
             if self.minion_id_lowercase {

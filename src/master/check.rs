@@ -1,8 +1,8 @@
 //! Output of `halite-master --topology` and `--check-config`.
 
 use super::roles::TOPOLOGY;
-use super::worker::tops::MODULE;
 use halite_config::{ClusterConfig, MasterConfig};
+use halite_render::ext_nodes::MODULE;
 use halite_render::pillar::ext_pillar_names;
 use halite_render::python::may_have;
 use halite_store::Stores;

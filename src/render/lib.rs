@@ -2,6 +2,7 @@
 //! compiler of states.
 
 pub mod error;
+pub mod ext_nodes;
 pub mod files;
 pub mod filter_by;
 pub mod fleet;

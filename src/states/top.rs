@@ -2,11 +2,16 @@
 //! `top_matches`).
 
 use super::source::MinionSls;
-use halite_modules::execution::{CallError, Context, invoke, matching, python};
+use halite_modules::execution::{CallError, Context, invoke, matching, python, python_modules};
 use halite_modules::files::FileClient;
+use halite_render::ext_nodes;
 pub use halite_render::tops::Matches;
 use halite_render::tops::{add, kind, section};
 use halite_wire::{Map, Value};
+use std::time::Duration;
+
+/// Longest run time of the command of `ext_nodes`.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The top files by environment, in the order in which they were read.
 type Tops = Vec<(String, Vec<Map>)>;
@@ -190,12 +195,47 @@ impl Top {
                 add(&mut matches, env, names);
             }
         }
-        for (env, names) in client.master_tops(&ctx.id, &tops_query(ctx))?.iter() {
+        let tops = match text(ctx, "file_client") {
+            Some("local") => own_tops(ctx),
+            _ => client.master_tops(&ctx.id, &tops_query(ctx))?,
+        };
+        for (env, names) in tops.iter() {
             let env = env.as_str().unwrap_or("base");
             add(&mut matches, env, names.str_list());
         }
         Ok(matches)
     }
+}
+
+/// What the modules of a masterless minion's own `master_tops` tell: `ext_nodes`, and `top(**kwargs)` of Python files.
+fn own_tops(ctx: &Context) -> Map {
+    let mut tops = Map::new();
+    let modules = ctx.opts.get("master_tops").and_then(Value::as_map);
+    for (name, setting) in modules.into_iter().flat_map(Map::iter) {
+        let name = python::str(name);
+        let function = format!("{name}.top");
+        let is_ours = name == ext_nodes::MODULE;
+        let found = match setting {
+            _ if python_modules::has(ctx, "tops", &function, is_ours) => {
+                let args = halite_wire::map! {
+                    "opts" => Map::clone(&ctx.opts), "grains" => Map::clone(&ctx.grains),
+                };
+                python_modules::use_function(ctx, "tops", &function, Vec::new(), args)
+                    .map(|found| found.into_map().unwrap_or_default())
+                    .map_err(|fault| fault.message().to_owned())
+            }
+            Value::Str(line) if is_ours && !line.is_empty() => {
+                ext_nodes::run(line, &ctx.id, PATIENCE)
+            }
+            _ if is_ours => continue,
+            _ => Err("there is no such module".to_owned()),
+        };
+        match found {
+            Ok(more) => ext_nodes::merge(&mut tops, more),
+            Err(why) => log::error!("master_tops: {name}: {why}"),
+        }
+    }
+    tops
 }
 
 /// The options that `master_tops` modules read.
