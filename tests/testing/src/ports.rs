@@ -1,12 +1,19 @@
 //! Free TCP ports.
 
+use std::io;
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 12_000;
 
 static NEXT: AtomicU16 = AtomicU16::new(0);
+
+/// The claims of this process, until it ends: while one of its daemons restarts, no other test may take the port.
+static CLAIMS: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
 
 /// Ports that are reserved until they are released.
 ///
@@ -26,7 +33,7 @@ impl Ports {
             }
             let step = NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
             let port = FIRST + (start + step) % COUNT;
-            held.extend(TcpListener::bind((Ipv4Addr::LOCALHOST, port)));
+            held.extend(claim(port));
         }
         assert_eq!(held.len(), count, "no free ports from {FIRST} on");
         Ports(held)
@@ -48,7 +55,31 @@ impl Ports {
     pub fn release(self) {}
 }
 
+/// Takes a port that no other test process has claimed. The claim is a name among the abstract sockets of the network
+/// namespace.
+fn claim(port: u16) -> io::Result<TcpListener> {
+    let name = SocketAddr::from_abstract_name(format!("halite-test-port-{port}"))?;
+    let claim = UnixListener::bind_addr(&name)?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+    let mut claims = CLAIMS.lock().unwrap_or_else(PoisonError::into_inner);
+    claims.push(claim);
+    Ok(listener)
+}
+
 /// Whether a process listens on this port.
 pub fn listens(port: u16) -> bool {
     std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_claimed_once() {
+        let ports = Ports::hold(1);
+        let numbers = ports.numbers();
+        ports.release();
+        assert!(claim(numbers[0]).is_err());
+    }
 }
