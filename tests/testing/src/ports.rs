@@ -70,16 +70,3 @@ fn claim(port: u16) -> io::Result<TcpListener> {
 pub fn listens(port: u16) -> bool {
     std::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_port_is_claimed_once() {
-        let ports = Ports::hold(1);
-        let numbers = ports.numbers();
-        ports.release();
-        assert!(claim(numbers[0]).is_err());
-    }
-}
