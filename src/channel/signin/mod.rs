@@ -91,14 +91,15 @@ impl SignInConfig {
         ts: i64,
         sign: bool,
     ) -> Vec<u8> {
-        let proof = halite_wire::map! {
-            "nonce" => nonce, "ts" => ts, "tok" => self.tok().to_vec(), "id" => self.id.as_str(),
-        };
+        let proof = [
+            ("nonce", Value::from(nonce)),
+            ("ts", ts.into()),
+            ("tok", self.tok().to_vec().into()),
+            ("id", self.id.as_str().into()),
+        ];
         let mut load = load.clone();
-        for (name, value) in proof.iter() {
-            if let Some(name) = name.as_str() {
-                load.set(name, value);
-            }
+        for (name, value) in &proof {
+            load.set(name, value);
         }
         let signature = sign.then(|| {
             let signed = load.encode(Profile::Local, &["nonce", "tok"]);
