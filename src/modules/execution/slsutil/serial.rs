@@ -78,6 +78,14 @@ const INI_OPTIONS: &[&str] = &[
     "converters",
 ];
 
+/// The section whose values count for all sections.
+fn default_section(call: &Call<'_>) -> String {
+    match option(call, "default_section") {
+        Value::Nil => configparser::Options::default().default_section,
+        name => python::str(name),
+    }
+}
+
 fn ini(call: &Call<'_>, obj: &Value) -> Result {
     let bad = |text: String| Err(wrong("SerializationError", text));
     let items = |value: &Value| match value {
@@ -102,10 +110,7 @@ fn ini(call: &Call<'_>, obj: &Value) -> Result {
             ));
         }
     }
-    let common = match option(call, "default_section") {
-        Value::Nil => "DEFAULT".to_owned(),
-        name => python::str(name),
-    };
+    let common = default_section(call);
     // It stands first, with what was given as an option and what is in the data.
     let mut all = vec![(common.clone(), Map::new())];
     let defaults = option(call, "defaults");
@@ -213,10 +218,7 @@ fn read_ini(call: &Call<'_>, text: &str) -> std::result::Result<Map, String> {
             .as_map()
             .cloned()
             .unwrap_or_default(),
-        default_section: match option(call, "default_section") {
-            Value::Nil => usual.default_section,
-            name => python::str(name),
-        },
+        default_section: default_section(call),
         allow_no_value: flag("allow_no_value", usual.allow_no_value),
         delimiters: text_list("delimiters", usual.delimiters),
         comment_prefixes: text_list("comment_prefixes", usual.comment_prefixes),
