@@ -3,10 +3,11 @@
 use crate::{frame, marshal, sources};
 use halite_sys::process::leave_family;
 use halite_wire::Map;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use std::io::{self, BufRead, BufReader, PipeWriter, Read};
-use std::os::fd::OwnedFd;
+use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Bytes of a line that goes to the log.
-const MAX_LINE: u64 = 8192;
+const MAX_LINE: usize = 8192;
 /// How long an interpreter may take until it runs our program.
 const START: Duration = Duration::from_secs(60);
 /// How long the last words of a host are waited for once it has ended.
@@ -30,7 +31,9 @@ pub struct Process {
     pub stream: UnixStream,
     /// The kernel kills the host and what it has started in its group when this end is closed, whatever becomes of us.
     _life: PipeWriter,
-    /// Ends with what the host prints.
+    /// Gets a byte once no more is to be expected of what the host prints.
+    over: PipeWriter,
+    /// Ends when that is so, or everybody who could print has ended, and the log has everything.
     printed: Receiver<()>,
     /// The last line of it.
     last: Arc<Mutex<String>>,
@@ -63,6 +66,7 @@ impl Process {
         let (ours, theirs) = UnixStream::pair()?;
         let (reader, writer) = io::pipe()?;
         let (life, held) = io::pipe()?;
+        let (is_over, over) = io::pipe()?;
         let mut command = Command::new(python);
         // What this program tells its own children is none of users' code.
         for (name, _) in std::env::vars_os() {
@@ -87,7 +91,7 @@ impl Process {
         let (end, printed) = channel();
         let (ended, pid) = (child.clone(), lock(&child).id());
         std::thread::spawn(move || {
-            log_lines(reader, &line, end);
+            log_lines(reader, is_over, &line, end);
             reap(&ended);
         });
         Ok(Process {
@@ -95,6 +99,7 @@ impl Process {
             pid,
             stream: ours,
             _life: held,
+            over,
             printed,
             last,
         })
@@ -159,6 +164,10 @@ impl Drop for Process {
         let mut child = lock(&self.child);
         let _ = child.kill();
         let _ = child.wait();
+        drop(child);
+        // What it has printed is in the log before the job ends, and we perhaps with it.
+        let _ = self.over.write(b".");
+        let _ = self.printed.recv_timeout(WORDS);
     }
 }
 
@@ -176,19 +185,53 @@ fn lock(child: &Mutex<Child>) -> MutexGuard<'_, Child> {
     child.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What functions print goes to the log, in lines of limited length.
-fn log_lines(from: impl Read, last: &Mutex<String>, _end: Sender<()>) {
+/// What functions print goes to the log, in lines of limited length. `end` is dropped when there is no more, or when `over` has
+/// a byte and nothing else waits to be read.
+fn log_lines(from: PipeReader, over: PipeReader, last: &Mutex<String>, end: Sender<()>) {
     let mut from = BufReader::new(from);
     let mut line = Vec::new();
+    let mut end = Some(end);
     loop {
-        line.clear();
-        match from.by_ref().take(MAX_LINE).read_until(b'\n', &mut line) {
-            Ok(1..) => {
-                let text = String::from_utf8_lossy(&line).trim_end().to_owned();
-                log::info!("Python: {text}");
-                *last.lock().unwrap_or_else(PoisonError::into_inner) = text;
+        if end.is_some() && !has_more(&from, &over) {
+            tell(&mut line, last);
+            end = None;
+        }
+        let read = match from.fill_buf() {
+            Ok(bytes) if !bytes.is_empty() => {
+                let room = &bytes[..bytes.len().min(MAX_LINE - line.len())];
+                let end = room.iter().position(|byte| *byte == b'\n');
+                let read = end.map_or(room.len(), |at| at + 1);
+                line.extend_from_slice(&room[..read]);
+                read
             }
-            Ok(0) | Err(_) => return,
+            Ok(_) => return tell(&mut line, last),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        };
+        from.consume(read);
+        if line.ends_with(b"\n") || line.len() == MAX_LINE {
+            tell(&mut line, last);
         }
     }
+}
+
+/// Waits for something to read, or the end; `false` if `over` has a byte, and there is nothing to read now.
+fn has_more(from: &BufReader<PipeReader>, over: &PipeReader) -> bool {
+    if !from.buffer().is_empty() {
+        return true;
+    }
+    let wanted = |fd| PollFd::new(fd, PollFlags::POLLIN);
+    let mut fds = [wanted(from.get_ref().as_fd()), wanted(over.as_fd())];
+    while let Err(nix::errno::Errno::EINTR) = poll(&mut fds, PollTimeout::NONE) {}
+    fds[0].any() != Some(false)
+}
+
+fn tell(line: &mut Vec<u8>, last: &Mutex<String>) {
+    if line.is_empty() {
+        return;
+    }
+    let text = String::from_utf8_lossy(line).trim_end().to_owned();
+    log::info!("Python: {text}");
+    *last.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    line.clear();
 }
