@@ -3,7 +3,7 @@
 use super::signin::{Accepted, KeptSessions, MasterKey, NoiseIdentity, SeenMasters, SignInConfig};
 use halite_config::MinionConfig;
 use halite_crypto::noise::StaticKey;
-use halite_crypto::{KeyString, PrivateKey, PublicKey, clean_key};
+use halite_crypto::{IdentityKey, IdentityPublic, KeyString, KeyType, clean_key};
 use halite_sys::daemon::{make_dir, read_or_make, write_atomic, write_new};
 use halite_sys::exit::ExitError;
 use halite_wire::{Map, Value};
@@ -24,12 +24,12 @@ pub fn master_file(pki_dir: &Path) -> PathBuf {
 ///
 /// # Errors
 /// The directory cannot be used, or the key cannot be read.
-pub fn own_key(config: &MinionConfig) -> Result<PrivateKey, ExitError> {
+pub fn own_key(config: &MinionConfig) -> Result<IdentityKey, ExitError> {
     let dir = &config.pki_dir;
     make_dir(dir, 0o700).map_err(|e| ExitError::io("pki_dir", dir, &e))?;
     let path = config.minion_key();
     let key = match read(&path)? {
-        Some(text) => PrivateKey::from_pem(&text)
+        Some(text) => IdentityKey::from_pem(&text)
             .map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())))?,
         None => generate(config, &path)?,
     };
@@ -42,13 +42,13 @@ pub fn own_key(config: &MinionConfig) -> Result<PrivateKey, ExitError> {
     Ok(key)
 }
 
-fn generate(config: &MinionConfig, path: &Path) -> Result<PrivateKey, ExitError> {
+fn generate(config: &MinionConfig, path: &Path) -> Result<IdentityKey, ExitError> {
+    let kind = KeyType::named(&config.key_type).unwrap_or_default();
     log::info!(
-        "generating a key pair of {} bits in {}",
-        config.keysize,
+        "generating a key pair ({kind}) in {}",
         config.pki_dir.display()
     );
-    let key = PrivateKey::generate(config.keysize as usize).map_err(|e| {
+    let key = IdentityKey::generate(kind, config.keysize as usize).map_err(|e| {
         ExitError::new(
             1,
             format!("a key of {} bits (keysize): {e}", config.keysize),
@@ -116,8 +116,8 @@ pub fn own_noise_key(config: &MinionConfig) -> StaticKey {
     })
 }
 
-/// The static keys of masters that were seen, each with the fingerprint of the RSA key that certified it. They are in a file
-/// beside the one of the pinned RSA key.
+/// The static keys of masters that were seen, each with the fingerprint of the key that certified it. They are in a file
+/// beside the one of the pinned key.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -186,6 +186,13 @@ fn session_file(master_file: &Path) -> PathBuf {
 /// Keys or options cannot be used.
 pub fn sign_in_config(config: &MinionConfig, grains: &Map) -> Result<SignInConfig, ExitError> {
     let key = own_key(config)?;
+    if key.rsa().is_none() && config.handshake == "salt" {
+        let why = format!(
+            "`handshake: salt` needs an RSA key, and {} is Ed25519: leave the option out, or remove the file for a new key",
+            config.minion_key().display()
+        );
+        return Err(ExitError::new(1, why));
+    }
     let bad = |what: &str, e: &dyn std::fmt::Display| ExitError::new(1, format!("{what}: {e}"));
     let autosign = (!config.autosign_grains.is_empty()).then(|| {
         config
@@ -234,12 +241,12 @@ pub fn sign_in_config(config: &MinionConfig, grains: &Map) -> Result<SignInConfi
 ///
 /// # Errors
 /// The file cannot be read or holds no key.
-pub fn signer(config: &MinionConfig) -> Result<Option<PublicKey>, ExitError> {
+pub fn signer(config: &MinionConfig) -> Result<Option<IdentityPublic>, ExitError> {
     let path = config.sign_pub();
     let Some(text) = read(&path)? else {
         return Ok(None);
     };
-    PublicKey::from_pem(&text)
+    IdentityPublic::from_pem(&text)
         .map(Some)
         .map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())))
 }
@@ -279,7 +286,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = master_file(dir.path());
         let [one, other] = [0, 1].map(|_| {
-            let key = PrivateKey::generate(2048).unwrap();
+            let key = IdentityKey::generate(KeyType::Rsa, 2048).unwrap();
             MasterKey::parse(&key.public().to_pem()).unwrap()
         });
         assert!(pin(&path, &one, false).unwrap());
@@ -304,7 +311,7 @@ mod tests {
         assert_eq!(mode(&config.minion_key()), 0o400);
         let public = config.minion_pub();
         assert_eq!(
-            PublicKey::from_pem(&std::fs::read_to_string(&public).unwrap()).unwrap(),
+            IdentityPublic::from_pem(&std::fs::read_to_string(&public).unwrap()).unwrap(),
             key.public()
         );
         std::fs::remove_file(&public).unwrap();

@@ -5,7 +5,7 @@
 
 use super::credentials::Credentials;
 use halite_crypto::{
-    CipherKind, Crypticle, CrypticleError, Gcm, KeyString, PUBLICATION, PublicKey, Signing,
+    CipherKind, Crypticle, CrypticleError, Gcm, IdentityPublic, KeyString, PUBLICATION, Signing,
 };
 use halite_target::{Subject, Target};
 use halite_wire::budget::Budget;
@@ -91,7 +91,7 @@ pub struct Receiver {
     /// Topics of messages for us, with `zmq_filtering`.
     topics: Vec<String>,
     /// The master's key if publications must be signed (`sign_pub_messages`).
-    verifier: Option<PublicKey>,
+    verifier: Option<IdentityPublic>,
     jids: RecentJids,
 }
 
@@ -100,7 +100,7 @@ impl Receiver {
     pub fn new(
         id: &str,
         aes: &KeyString,
-        verifier: Option<PublicKey>,
+        verifier: Option<IdentityPublic>,
         remember: usize,
     ) -> Receiver {
         Receiver::sharing(id, aes, verifier, &RecentJids::new(remember))
@@ -110,7 +110,7 @@ impl Receiver {
     pub fn sharing(
         id: &str,
         aes: &KeyString,
-        verifier: Option<PublicKey>,
+        verifier: Option<IdentityPublic>,
         jids: &RecentJids,
     ) -> Receiver {
         Receiver {
@@ -126,7 +126,7 @@ impl Receiver {
 
     /// Sets the keys of a new sign-in; returns whether the publication key changed.
     /// Serials start over only with a new key.
-    pub fn rekey(&mut self, aes: &KeyString, verifier: Option<PublicKey>) -> bool {
+    pub fn rekey(&mut self, aes: &KeyString, verifier: Option<IdentityPublic>) -> bool {
         self.verifier = verifier;
         self.keys.truncate(1);
         if self.has_key(aes) {
@@ -335,7 +335,7 @@ mod tests {
         }
     }
 
-    fn receiver(verifier: Option<PublicKey>) -> Receiver {
+    fn receiver(verifier: Option<IdentityPublic>) -> Receiver {
         Receiver::new("vector-minion", &credentials().aes, verifier, 3)
     }
 

@@ -87,7 +87,7 @@ mod tests {
 
     fn signed(key: &KeyString) -> Vec<u8> {
         let digest = HashType::Sha256.hex(key.as_bytes());
-        private("master").x931_sign(digest.as_bytes())
+        private("master").sign_digest(&digest)
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! minions of `halite-swarm`; others use [`request`](super::request).
 
 use halite_crypto::{
-    Crypticle, CrypticleError, Encryption, KeyString, PrivateKey, PublicKey, SessionCipher,
+    Crypticle, CrypticleError, Encryption, IdentityKey, IdentityPublic, KeyString, SessionCipher,
     Signing, constant_time_eq,
 };
 use halite_wire::msgpack::{self, DecodeError, Profile};
@@ -107,10 +107,10 @@ pub fn open(session: &SessionCipher, reply: &[u8], nonce: &str) -> Result<Value,
 /// # Errors
 /// See [`ReplyError`].
 pub fn open_pillar(
-    key: &PrivateKey,
+    key: &IdentityKey,
     encryption: Encryption,
     signing: Signing,
-    master: &PublicKey,
+    master: &IdentityPublic,
     reply: &[u8],
     nonce: &str,
 ) -> Result<Map, ReplyError> {
@@ -123,7 +123,8 @@ pub fn open_pillar(
             "the reply holds no key for the pillar",
         ));
     };
-    let Ok(unwrapped) = key.decrypt(encryption, wrapped) else {
+    let unwrapped = key.rsa().map(|key| key.decrypt(encryption, wrapped));
+    let Some(Ok(unwrapped)) = unwrapped else {
         return invalid("the key of the pillar was not encrypted for this minion");
     };
     let pillar_key = std::str::from_utf8(&unwrapped)

@@ -2,7 +2,7 @@
 
 use super::credentials::Credentials;
 use super::signin::{MasterKey, SignInConfig};
-use halite_crypto::{CipherKind, HashType, KeyString, PrivateKey, SessionCipher, clean_key};
+use halite_crypto::{CipherKind, HashType, IdentityKey, KeyString, SessionCipher, clean_key};
 use halite_wire::{Map, Value};
 pub use serde_json::Value as Json;
 use std::sync::OnceLock;
@@ -52,8 +52,8 @@ pub fn value(json: &Json) -> Value {
 }
 
 /// The private key of `master` or `minion`.
-pub fn private(who: &str) -> PrivateKey {
-    PrivateKey::from_pem(text(&json("keys")[who]["private_pem"])).unwrap()
+pub fn private(who: &str) -> IdentityKey {
+    IdentityKey::from_pem(text(&json("keys")[who]["private_pem"])).unwrap()
 }
 
 pub fn master() -> MasterKey {

@@ -7,7 +7,7 @@ use crate::record::{META, Meta, PAIR, Sealer};
 use crossbeam_channel::Receiver;
 use halite_config::{ClusterConfig, MasterConfig};
 use halite_crypto::noise::fingerprint;
-use halite_crypto::{HashType, PrivateKey, clean_key};
+use halite_crypto::{HashType, IdentityKey, clean_key};
 use halite_master::{read_key, store_pair};
 use halite_store::local::cluster_secret;
 use halite_sys::exit::ExitError;
@@ -71,7 +71,7 @@ pub fn run(config: &MasterConfig, cluster: &ClusterConfig) -> Result<(), ExitErr
 }
 
 /// Stores the key of the masters of the cluster `id`, unless another one is asked for.
-fn take_over(config: &MasterConfig, id: &str, pair: &PrivateKey) -> Result<(), ExitError> {
+fn take_over(config: &MasterConfig, id: &str, pair: &IdentityKey) -> Result<(), ExitError> {
     let public = pair.public().to_pem();
     if let Some(pinned) = config.cluster_pin()
         && !is_pinned(pinned, &public)
@@ -102,7 +102,7 @@ enum Found {
     /// No key of its masters.
     NoKey,
     /// The key of its masters.
-    Key(PrivateKey),
+    Key(IdentityKey),
 }
 
 /// Whether a public key has this SHA-256, with or without a line feed at its end, as stock's files have it or not.

@@ -7,7 +7,7 @@
 use crate::claims::Run;
 use crate::digest;
 use halite_crypto::noise::fingerprint;
-use halite_crypto::{ClusterSecret, Gcm, PrivateKey};
+use halite_crypto::{ClusterSecret, Gcm, IdentityKey};
 use halite_store::keys::KeyState;
 use halite_wire::budget::Budget;
 use halite_wire::ids::MinionId;
@@ -130,7 +130,7 @@ pub fn job_of(name: &str) -> Option<String> {
 pub struct Meta {
     /// Random, chosen by the master that made it.
     pub mark: String,
-    /// The fingerprint of the RSA key that all masters have.
+    /// The fingerprint of the key that all masters have.
     pub master_key: String,
     /// The master that made it, while it is still writing what it has: what is not there yet may come.
     pub filled_by: Option<String>,
@@ -140,7 +140,7 @@ pub struct Meta {
 
 impl Meta {
     /// Of a new bucket, made by the master `id` with this key.
-    pub fn new(mark: String, id: &str, key: &PrivateKey) -> Meta {
+    pub fn new(mark: String, id: &str, key: &IdentityKey) -> Meta {
         Meta {
             mark,
             master_key: fingerprint(&key.public().to_pem()),
@@ -150,7 +150,7 @@ impl Meta {
     }
 
     /// Whether this is the key of the masters whose bucket it is.
-    pub fn has_key(&self, key: &PrivateKey) -> bool {
+    pub fn has_key(&self, key: &IdentityKey) -> bool {
         fingerprint(&key.public().to_pem()) == self.master_key
     }
 }
@@ -258,14 +258,14 @@ impl Sealer {
     }
 
     /// Seals the private key that all masters have.
-    pub fn seal_pair(&self, pair: &PrivateKey) -> Vec<u8> {
+    pub fn seal_pair(&self, pair: &IdentityKey) -> Vec<u8> {
         self.key.seal(&self.place(PAIR), pair.to_pem().as_bytes())
     }
 
     /// Opens it; `None` if it is not that of the masters of `meta`.
-    pub fn open_pair(&self, sealed: &[u8], meta: &Meta) -> Option<PrivateKey> {
+    pub fn open_pair(&self, sealed: &[u8], meta: &Meta) -> Option<IdentityKey> {
         let plain = Zeroizing::new(self.key.open(&self.place(PAIR), sealed).ok()?);
-        let pair = PrivateKey::from_pem(std::str::from_utf8(&plain).ok()?).ok()?;
+        let pair = IdentityKey::from_pem(std::str::from_utf8(&plain).ok()?).ok()?;
         meta.has_key(&pair).then_some(pair)
     }
 
@@ -392,7 +392,8 @@ mod tests {
         assert_eq!(ours.open_run(&name, &sealed_run), Some(run));
         assert_eq!(ours.open_run(&other_name, &sealed_run), None);
         assert_eq!(job_of(&name).as_deref(), Some("back up"));
-        let [key, other] = [(); 2].map(|()| PrivateKey::generate(2048).unwrap());
+        let [key, other] =
+            [(); 2].map(|()| IdentityKey::generate(halite_crypto::KeyType::Ed25519, 0).unwrap());
         let meta = Meta::new("m".into(), "m1", &key);
         assert!(meta.has_key(&key) && !meta.has_key(&other));
         let sealed_meta = ours.seal_meta(&meta);

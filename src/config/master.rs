@@ -199,6 +199,8 @@ options! {
         permissive_pki_access: bool = "false";
         /// Size of new RSA keys, in bits.
         keysize: u32 = "2048";
+        /// Type of a new master key: `rsa`, or `ed25519` for a master of halite's minions alone.
+        key_type: String = "rsa";
         /// Sign the master's public key in the answers to sign-ins.
         master_sign_pubkey: bool = "false";
         /// Name of the key pair used for that.

@@ -147,6 +147,8 @@ options! {
     Security {
         /// Size of new RSA keys, in bits.
         keysize: u32 = "2048";
+        /// Type of a new key of the minion: `rsa`, or `ed25519` for halite's masters alone.
+        key_type: String = "rsa";
         /// Seconds to wait for the answer to a sign-in.
         auth_timeout: u64 = "5";
         /// Sign-in attempts that may time out.
@@ -494,18 +496,13 @@ impl MinionConfig {
         let checks = finish::Checks::new(&origin);
         checks.hash_type(&mut c.hash_type)?;
         checks.signing("signing_algorithm", &c.signing_algorithm)?;
-        checks.one_of(
-            "encryption_algorithm",
-            &c.encryption_algorithm,
-            &["OAEP-SHA1", "OAEP-SHA224"],
-        )?;
+        let types = ["str", "failover", "distributed", "func", "disable"];
+        let oaep = ["OAEP-SHA1", "OAEP-SHA224"];
+        checks.one_of("encryption_algorithm", &c.encryption_algorithm, &oaep)?;
         checks.one_of("handshake", &c.handshake, &["auto", "noise", "salt"])?;
+        checks.one_of("key_type", &c.key_type, &["rsa", "ed25519"])?;
         checks.one_of("file_client", &c.file_client, &["remote", "local"])?;
-        checks.one_of(
-            "master_type",
-            &c.master_type,
-            &["str", "failover", "distributed", "func", "disable"],
-        )?;
+        checks.one_of("master_type", &c.master_type, &types)?;
         checks.positive("max_event_size", c.max_event_size)?;
         finish::logs!(c);
         finish::granular_levels(&mut c.log_granular_levels, &mut c.warnings);

@@ -12,7 +12,7 @@ pub const MAX_BITS: usize = 8192;
 pub enum CryptoError {
     /// The text is not PEM, or PEM of an unsupported kind.
     BadPem(&'static str),
-    /// The PEM holds an RSA key that is damaged or inconsistent.
+    /// The PEM holds a key that is damaged or inconsistent.
     BadKey(&'static str),
     /// The private key is protected by a passphrase.
     Encrypted,
@@ -42,12 +42,12 @@ impl fmt::Display for CryptoError {
         match self {
             CryptoError::BadPem(why) => write!(
                 f,
-                "not an RSA key in PEM form: {why}; expected a text from -----BEGIN to -----END \
+                "not a key in PEM form: {why}; expected a text from -----BEGIN to -----END \
                  as salt-key and openssl write it"
             ),
             CryptoError::BadKey(why) => write!(
                 f,
-                "the RSA key is damaged: {why}; restore the file from a copy, or remove it so \
+                "the key is damaged: {why}; restore the file from a copy, or remove it so \
                  that a new key is made"
             ),
             CryptoError::Encrypted => f.write_str(

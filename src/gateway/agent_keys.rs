@@ -2,7 +2,7 @@
 
 use super::writer::{Task, WriteQueue};
 use halite_config::MasterConfig;
-use halite_crypto::{PublicKey, clean_key};
+use halite_crypto::{IdentityPublic, clean_key};
 use halite_master::admission::{Candidate, Decision, Verdict};
 use halite_master::score;
 use halite_store::Stores;
@@ -54,7 +54,7 @@ pub struct Newcomer<'a> {
     /// Its id.
     pub id: &'a MinionId,
     /// The key to store for it.
-    pub key: &'a PublicKey,
+    pub key: &'a IdentityPublic,
     /// Where the request came from, for the log.
     pub from: &'a str,
     /// Whether an option of the gateway, such as `auto_accept`, accepts it.
@@ -238,7 +238,7 @@ impl AgentKeys {
         let candidate = newcomer.candidate(&presented, self.is_alone());
         let verdict = decision.verdict;
         // The record first: an accepted key without one would belong to nobody.
-        let fingerprint = newcomer.key.pkcs1_fingerprint();
+        let fingerprint = newcomer.key.agent_fingerprint();
         self.records.put(id, &fingerprint)?;
         candidate.keep(&*self.keys, verdict)?;
         drop(decision);

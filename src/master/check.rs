@@ -157,6 +157,10 @@ pub fn faults(config: &MasterConfig) -> Vec<String> {
         ),
     );
     check(
+        halite_crypto::KeyType::named(&config.key_type).is_some(),
+        format!("key_type: {:?} is not rsa or ed25519", config.key_type),
+    );
+    check(
         (1024..=8192).contains(&config.keysize),
         format!(
             "keysize: {} is not between 1024 and 8192 bits",

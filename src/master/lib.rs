@@ -36,7 +36,7 @@ pub use supervisor::{CONFIG_DIR, LOG_LEVEL, chown_logs, hand_over, supervise};
 
 use halite_config::MasterConfig;
 use halite_crypto::noise::StaticKey;
-use halite_crypto::{PrivateKey, clean_key};
+use halite_crypto::{IdentityKey, KeyType, PrivateKey, clean_key};
 use halite_sys::daemon::{read_or_make, write_atomic, write_new};
 use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
@@ -47,24 +47,46 @@ use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// The master's key pair, created by the supervisor (`master.pem`; a symlink in a 3008 directory).
-pub fn master_key(config: &MasterConfig) -> Result<PrivateKey, ExitError> {
+pub fn master_key(config: &MasterConfig) -> Result<IdentityKey, ExitError> {
     read_key(&config.master_key())
+}
+
+/// As [`master_key`], for `user`, whose protocol knows RSA keys alone.
+///
+/// # Errors
+/// As [`read_key`], or it is of another type.
+pub fn rsa_master_key(config: &MasterConfig, user: &str) -> Result<PrivateKey, ExitError> {
+    let key = master_key(config)?;
+    key.rsa().cloned().ok_or_else(|| {
+        let path = config.master_key();
+        let why = format!(
+            "{user} needs an RSA key of the master, and {} is {} (key_type)",
+            path.display(),
+            key.kind()
+        );
+        ExitError::new(64, why)
+    })
 }
 
 /// Reads a private key.
 ///
 /// # Errors
 /// The file cannot be read, or is no key.
-pub fn read_key(path: &Path) -> Result<PrivateKey, ExitError> {
+pub fn read_key(path: &Path) -> Result<IdentityKey, ExitError> {
     let text = std::fs::read_to_string(path).map(Zeroizing::new);
     let text = text.map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())))?;
-    PrivateKey::from_pem(&text).map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())))
+    IdentityKey::from_pem(&text).map_err(|e| ExitError::new(1, format!("{}: {e}", path.display())))
 }
 
-/// Reads a private key, or creates a pair of `bits` bits if there is none.
-pub(crate) fn load_or_create_key(path: &Path, bits: usize) -> Result<PrivateKey, ExitError> {
+/// Reads a private key, or creates a pair of this kind if there is none, an RSA key of `keysize` bits.
+pub(crate) fn load_or_create_key(
+    path: &Path,
+    kind: KeyType,
+    config: &MasterConfig,
+) -> Result<IdentityKey, ExitError> {
     if !path.exists() {
-        let key = PrivateKey::generate(bits).map_err(|e| ExitError::new(1, e.to_string()))?;
+        let key = IdentityKey::generate(kind, config.keysize as usize)
+            .map_err(|e| ExitError::new(1, e.to_string()))?;
         match write_new(path, key.to_pem().as_bytes(), 0o400) {
             // Another process was faster.
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
@@ -77,7 +99,7 @@ pub(crate) fn load_or_create_key(path: &Path, bits: usize) -> Result<PrivateKey,
 }
 
 /// Stores the public key beside the private one, unless it is there.
-fn store_public(path: &Path, key: &PrivateKey) -> Result<(), ExitError> {
+fn store_public(path: &Path, key: &IdentityKey) -> Result<(), ExitError> {
     let public = clean_key(&key.public().to_pem());
     let path = path.with_extension("pub");
     match std::fs::read_to_string(&path) {
@@ -95,7 +117,7 @@ fn store_public(path: &Path, key: &PrivateKey) -> Result<(), ExitError> {
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn store_pair(path: &Path, key: &PrivateKey) -> Result<(), ExitError> {
+pub fn store_pair(path: &Path, key: &IdentityKey) -> Result<(), ExitError> {
     write_atomic(path, key.to_pem().as_bytes(), 0o400)
         .map_err(|e| ExitError::io("key", path, &e))?;
     store_public(path, key)
@@ -108,7 +130,11 @@ pub(crate) fn create_own_keys(config: &MasterConfig) -> Result<(), ExitError> {
         // The first master of a cluster: minions that know it go on.
         store_pair(&key, &read_key(&own)?)?;
     }
-    load_or_create_key(&key, config.keysize as usize)?;
+    load_or_create_key(
+        &key,
+        KeyType::named(&config.key_type).unwrap_or_default(),
+        config,
+    )?;
     noise_key(config).map(drop)
 }
 

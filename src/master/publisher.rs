@@ -18,7 +18,7 @@ use super::reqserver::EXIT_BIND;
 use super::roles::{Roles, exit_if_oversized};
 use super::score::{DrainSignal, Score};
 use halite_config::MasterConfig;
-use halite_crypto::{CipherKind, Crypticle, Gcm, KeyString, PUBLICATION, PrivateKey, Signing};
+use halite_crypto::{CipherKind, Crypticle, Gcm, IdentityKey, KeyString, PUBLICATION, Signing};
 use halite_store::Stores;
 use halite_store::keys::Version;
 use halite_store::relayed;
@@ -387,7 +387,7 @@ struct Sealer {
     private_serial: u64,
     /// Whether other masters publish under the same key.
     in_cluster: bool,
-    signer: Option<(PrivateKey, Signing)>,
+    signer: Option<(IdentityKey, Signing)>,
     announcer: Announcer,
     /// Seconds within which minions should fetch a new key; 0 to announce nothing.
     within: u64,

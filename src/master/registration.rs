@@ -3,7 +3,7 @@
 //! `salt-transports.md` 1.2).
 
 use halite_config::MasterConfig;
-use halite_crypto::{Crypticle, PublicKey};
+use halite_crypto::{Crypticle, IdentityPublic};
 use halite_store::Stores;
 use halite_store::keys::{KeyState, KeyStore};
 use halite_wire::envelope::{Body, Envelope, envelope_id};
@@ -63,9 +63,9 @@ impl Registrar {
         Ok(Some(topics))
     }
 
-    fn key(&self, id: &MinionId) -> Option<PublicKey> {
+    fn key(&self, id: &MinionId) -> Option<IdentityPublic> {
         let text = self.keys.get(KeyState::Accepted, id).ok()??;
-        PublicKey::from_pem(&text).ok()
+        IdentityPublic::from_pem(&text).ok()
     }
 }
 

@@ -21,7 +21,7 @@ use halite_channel::session::{Session, random_share};
 use halite_channel::subscriber::{Subscriber, subscribe};
 use halite_config::MinionConfig;
 use halite_config::paths::minion::cache;
-use halite_crypto::PublicKey;
+use halite_crypto::IdentityPublic;
 use halite_modules::execution::template_functions;
 use halite_modules::pillar::fetch_or_compile;
 use halite_sys::exit::ExitError;
@@ -573,7 +573,7 @@ fn spool(config: &MinionConfig, alone: bool, index: usize) -> Option<Spool> {
     }
 }
 
-fn verifier(config: &MinionConfig, credentials: &Credentials) -> Option<PublicKey> {
+fn verifier(config: &MinionConfig, credentials: &Credentials) -> Option<IdentityPublic> {
     config
         .sign_pub_messages
         .then(|| credentials.master.key.clone())

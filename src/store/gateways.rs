@@ -4,7 +4,7 @@
 //! speak for a Salt minion through a gateway, nor for a gateway's agent through the ports of Salt.
 
 use super::keys::{KeyState, KeyStore, Version};
-use halite_crypto::PublicKey;
+use halite_crypto::IdentityPublic;
 use halite_wire::ids::MinionId;
 use std::collections::BTreeMap;
 use std::io;
@@ -68,7 +68,7 @@ pub trait GatewayStore: Send + Sync {
         let Some(registered) = self.fingerprint(id)? else {
             return Ok(false);
         };
-        Ok(PublicKey::from_pem(key).is_ok_and(|key| key.pkcs1_fingerprint() == registered))
+        Ok(IdentityPublic::from_pem(key).is_ok_and(|key| key.agent_fingerprint() == registered))
     }
 
     /// The state of the key of `id`, if it is the key that was registered here.

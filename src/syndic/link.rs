@@ -88,7 +88,10 @@ pub(super) fn run(plan: &Plan) -> Result<(), ExitError> {
     ended
 }
 
-fn verifier(upper: &MinionConfig, credentials: &Credentials) -> Option<halite_crypto::PublicKey> {
+fn verifier(
+    upper: &MinionConfig,
+    credentials: &Credentials,
+) -> Option<halite_crypto::IdentityPublic> {
     upper
         .sign_pub_messages
         .then(|| credentials.master.key.clone())

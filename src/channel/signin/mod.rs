@@ -12,8 +12,8 @@ use super::load::Load;
 use super::reply;
 use halite_crypto::noise::{Signer, StaticKey, StaticPublic, fingerprint, statement};
 use halite_crypto::{
-    CipherKind, Encryption, HashType, KeyString, PrivateKey, PublicKey, SessionCipher, Signing,
-    clean_key, constant_time_eq, finger,
+    CipherKind, Encryption, HashType, IdentityKey, IdentityPublic, KeyString, SessionCipher,
+    Signing, clean_key, constant_time_eq, finger,
 };
 use halite_wire::budget::Budget;
 use halite_wire::msgpack::{self, Profile};
@@ -38,7 +38,7 @@ pub struct SignInConfig {
     /// The minion id.
     pub id: String,
     /// Its key pair.
-    pub key: PrivateKey,
+    pub key: IdentityKey,
     /// Its public key as sent.
     pub public: String,
     /// `encryption_algorithm`.
@@ -52,7 +52,7 @@ pub struct SignInConfig {
     /// `always_verify_signature`.
     pub always_verify: bool,
     /// The key that signs masters' keys, if there is one.
-    pub signer: Option<PublicKey>,
+    pub signer: Option<IdentityPublic>,
     /// `master_finger`; empty if not checked.
     pub master_finger: String,
     /// `hash_type`, for the fingerprint.
@@ -68,7 +68,7 @@ pub struct SignInConfig {
 }
 
 impl SignInConfig {
-    /// The signature by which our RSA key certifies our static key, for use with this master.
+    /// The signature by which our key certifies our static key, for use with this master.
     fn certificate(&self, noise: &NoiseIdentity, master: &MasterKey) -> Vec<u8> {
         let of = fingerprint(&master.pem);
         let mut made = noise.made.lock().unwrap_or_else(PoisonError::into_inner);
@@ -114,7 +114,7 @@ impl SignInConfig {
 
     /// Proves in each request that we hold our private key (reference 6.2).
     pub fn tok(&self) -> &[u8] {
-        self.tok.get_or_init(|| self.key.x931_sign(b"salt"))
+        self.tok.get_or_init(|| self.key.tok())
     }
 }
 
@@ -153,14 +153,14 @@ pub struct MasterKey {
     /// The PEM text as received.
     pub pem: String,
     /// Parsed.
-    pub key: PublicKey,
+    pub key: IdentityPublic,
 }
 
 impl MasterKey {
     /// Parses a key.
     pub fn parse(pem: &str) -> Option<MasterKey> {
         let pem = clean_key(pem);
-        let key = PublicKey::from_pem(&pem).ok()?;
+        let key = IdentityPublic::from_pem(&pem).ok()?;
         Some(MasterKey { pem, key })
     }
 }
@@ -186,13 +186,17 @@ impl Request {
         if let Some(grains) = &terms.autosign_grains {
             load.set("autosign_grains", grains.clone());
         }
-        let token =
-            pinned.and_then(|m| m.key.encrypt(terms.encryption, terms.token.as_bytes()).ok());
+        let token = pinned
+            .and_then(|master| master.key.rsa())
+            .and_then(|key| key.encrypt(terms.encryption, terms.token.as_bytes()).ok());
         let has_token = token.is_some();
         if let Some(token) = token {
             load.set("token", token);
         }
-        load.set("pub", terms.public.as_str());
+        // A stock master would store what it cannot read.
+        if terms.key.rsa().is_some() {
+            load.set("pub", terms.public.as_str());
+        }
         if terms.noise.is_some() {
             load.set("noise", "");
         }
@@ -366,7 +370,8 @@ impl SignInReply<'_> {
     fn decrypt(&self, field: &str) -> Result<Vec<u8>, &'static str> {
         self.inner
             .bytes(field)
-            .and_then(|data| self.terms.key.decrypt(self.terms.encryption, data).ok())
+            .zip(self.terms.key.rsa())
+            .and_then(|(data, key)| key.decrypt(self.terms.encryption, data).ok())
             .ok_or("a key in the answer was not encrypted for us")
     }
 }
@@ -450,8 +455,8 @@ pub(super) fn signed_key(
     key: &[u8],
     sig: Option<&[u8]>,
 ) -> Result<KeyString, &'static str> {
-    let digest = sig.and_then(|sig| master.key.x931_recover(sig));
-    if digest.as_deref() != Some(HashType::Sha256.hex(key).as_bytes()) {
+    let digest = HashType::Sha256.hex(key);
+    if !sig.is_some_and(|sig| master.key.signed_digest(&digest, sig)) {
         return Err("the master's signature of its AES key does not match");
     }
     key_string(key)

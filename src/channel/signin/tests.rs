@@ -59,6 +59,8 @@ fn requests_are_stocks() {
     };
     assert_eq!(keys(&got), keys(&want));
     let token = private("master")
+        .rsa()
+        .unwrap()
         .decrypt(terms().encryption, got.bytes("token").unwrap())
         .unwrap();
     assert_eq!(token, terms().token.as_bytes());
@@ -278,7 +280,7 @@ fn a_fingerprint_decides() {
     assert!(matches!(verified(&terms, None, &v), Verdict::Accepted(_)));
 }
 
-fn signed_key(m: &mut Map, signer: &PrivateKey) {
+fn signed_key(m: &mut Map, signer: &IdentityKey) {
     use base64::Engine;
     let signature = signer.sign(Signing::default(), m.str("pub_key").unwrap().as_bytes());
     m.set(

@@ -5,7 +5,7 @@ use crate::common::{Common, IgnoredOptions, OutputOptions, parse_bool};
 use crate::start;
 use clap::{Parser, ValueEnum};
 use halite_client::keys::FingerForm;
-use halite_crypto::MAX_BITS;
+use halite_crypto::{KeyType, MAX_BITS};
 use halite_store::keys::KeyState;
 use std::path::PathBuf;
 
@@ -178,6 +178,16 @@ pub(super) struct KeyOptions {
     /// Size of a new key in bits, at least 2048; by default the option `keysize`
     #[arg(long, value_name = "BITS", help_heading = "Making keys")]
     pub keysize: Option<u32>,
+
+    /// Type of that pair: `rsa`, or `ed25519`, which only halite's masters and minions know
+    #[arg(
+        long,
+        value_name = "TYPE",
+        default_value = "rsa",
+        value_parser = KeyType::NAMES,
+        help_heading = "Making keys"
+    )]
+    pub key_type: String,
 
     /// Sign the master's public key for minions that verify it
     #[arg(long, help_heading = "Making keys")]

@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, Report, Verdict};
 use halite_config::{MasterConfig, SaltSeries};
-use halite_crypto::{PrivateKey, PublicKey};
+use halite_crypto::{IdentityKey, IdentityPublic};
 use halite_store::keys::KeyState;
 use halite_store::keys::KeyStore;
 use halite_store::local::{self, Layout, LocalMinions};
@@ -41,7 +41,7 @@ fn master_key(config: &MasterConfig, report: &mut Report) {
             return;
         }
     };
-    let (verdict, note) = match PrivateKey::from_pem(&text) {
+    let (verdict, note) = match IdentityKey::from_pem(&text) {
         Ok(_) => (
             Verdict::Supported,
             "can be read; minions will recognise halite by it".to_owned(),
@@ -75,14 +75,13 @@ fn minion_keys(config: &MasterConfig, report: &mut Report) {
         }
         for id in ids.iter() {
             let wrong = match keys.get(state, id) {
-                Ok(Some(text)) => PublicKey::from_pem(&text).err().map(|e| e.to_string()),
+                Ok(Some(text)) => IdentityPublic::from_pem(&text).err().map(|e| e.to_string()),
                 Ok(None) => None,
                 Err(e) => Some(e.to_string()),
             };
             if let Some(why) = wrong {
                 let path = keys.path(state, id);
-                let note =
-                    format!("not a valid RSA public key, so the minion cannot sign in: {why}");
+                let note = format!("not a valid public key, so the minion cannot sign in: {why}");
                 let found = Finding::about(Verdict::NeedsAction, &path, "minion key", note);
                 report.findings.push(found);
             }

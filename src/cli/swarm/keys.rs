@@ -3,7 +3,7 @@
 use super::options::SwarmArgs;
 use halite_client::swarm::MasterAddress;
 use halite_client::swarm::session::MinionKeys;
-use halite_crypto::PrivateKey;
+use halite_crypto::{IdentityKey, KeyType};
 use halite_sys::daemon::{make_dir, write_atomic};
 use std::fmt;
 use std::io;
@@ -57,8 +57,9 @@ pub(super) fn keys(options: &SwarmArgs) -> io::Result<Vec<MinionKeys>> {
     }
     (0..count)
         .map(|n| {
-            let keys = one_key(options.keys.as_deref(), n)?;
-            Ok(if options.noise {
+            let kind = KeyType::named(&options.key_type).unwrap_or_default();
+            let keys = one_key(options.keys.as_deref(), kind, n)?;
+            Ok(if options.noise || kind == KeyType::Ed25519 {
                 keys.with_noise()
             } else {
                 keys
@@ -67,20 +68,23 @@ pub(super) fn keys(options: &SwarmArgs) -> io::Result<Vec<MinionKeys>> {
         .collect()
 }
 
-fn one_key(dir: Option<&Path>, n: usize) -> io::Result<MinionKeys> {
-    let bad = |e: halite_crypto::CryptoError| io::Error::other(e.to_string());
+fn one_key(dir: Option<&Path>, kind: KeyType, n: usize) -> io::Result<MinionKeys> {
+    let generate = || {
+        let key = IdentityKey::generate(kind, 2048);
+        key.map_err(|e| io::Error::other(e.to_string()))
+    };
     let Some(dir) = dir else {
-        return Ok(MinionKeys::new(PrivateKey::generate(2048).map_err(bad)?));
+        return Ok(MinionKeys::new(generate()?));
     };
     let path = dir.join(format!("pool-{n}.pem"));
     match std::fs::read_to_string(&path) {
         Ok(text) => {
-            let key = PrivateKey::from_pem(&text)
+            let key = IdentityKey::from_pem(&text)
                 .map_err(|e| io::Error::other(format!("{}: {e}", path.display())))?;
             Ok(MinionKeys::new(key))
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            let key = PrivateKey::generate(2048).map_err(bad)?;
+            let key = generate()?;
             write_atomic(&path, key.to_pem().as_bytes(), 0o400)?;
             Ok(MinionKeys::new(key))
         }

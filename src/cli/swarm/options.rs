@@ -1,6 +1,7 @@
 //! Options of `halite-swarm`.
 
 use clap::{Parser, ValueEnum};
+use halite_crypto::KeyType;
 use halite_wire::Transport;
 use std::path::PathBuf;
 
@@ -72,6 +73,10 @@ pub(super) struct SwarmArgs {
     /// Sign in as halite's minions do, with AES-256-GCM afterwards; the master must be halite's
     #[arg(long)]
     pub noise: bool,
+
+    /// Type of the keys: `rsa`, or `ed25519`, which is for the handshake alone
+    #[arg(long, value_name = "TYPE", default_value = "rsa", value_parser = KeyType::NAMES)]
+    pub key_type: String,
 
     /// Number of minions; each needs two open files and about 20 kB
     #[arg(long, value_name = "N", default_value_t = 100)]

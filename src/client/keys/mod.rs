@@ -10,7 +10,7 @@ pub use pairs::{KeyPairError, SignatureOptions, generate_pair, make_signature};
 
 use crate::samples::Samples;
 use halite_config::{BusFraming, MasterConfig, SaltSeries};
-use halite_crypto::{HashType, PublicKey, clean_key, finger};
+use halite_crypto::{HashType, IdentityPublic, PublicKey, clean_key, finger};
 use halite_ipc::{Event, Framing, Publisher, StampStyle};
 use halite_store::Stores;
 use halite_store::keys::{KeyState, event_act, universal_newlines};
@@ -284,7 +284,7 @@ impl<'a> Keys<'a> {
             let Some(text) = self.stores.keys.text(from, id)? else {
                 return Ok(ChangeResult::Gone);
             };
-            if verify && let Err(why) = PublicKey::from_pem(&text) {
+            if verify && let Err(why) = IdentityPublic::from_pem(&text) {
                 return Ok(ChangeResult::Invalid(why.to_string()));
             }
             key = carries_key.then(|| clean_key(&text));

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use halite_config::{MasterConfig, SaltSeries};
-use halite_crypto::{HashType, PrivateKey, PublicKey, Signing, clean_key, finger};
+use halite_crypto::{HashType, IdentityKey, IdentityPublic, KeyType, Signing, clean_key, finger};
 use halite_sys::daemon::{make_dir, write_atomic};
 use std::fmt;
 use std::fs::OpenOptions;
@@ -42,7 +42,7 @@ impl fmt::Display for KeyPairError {
 impl std::error::Error for KeyPairError {}
 
 /// Creates `dir/name.pem` (0400) and `dir/name.pub`; returns the fingerprint of the public key. An existing
-/// pair is left unchanged.
+/// pair is left unchanged. `bits` is the length of an RSA key.
 ///
 /// # Errors
 /// See [`KeyPairError`].
@@ -50,9 +50,10 @@ pub fn generate_pair(
     config: &MasterConfig,
     dir: &Path,
     name: &str,
+    kind: KeyType,
     bits: u32,
 ) -> Result<String, KeyPairError> {
-    let key = pair(config, dir, name, bits)?;
+    let key = pair(config, dir, name, kind, bits)?;
     let hash = config.hash_type.parse::<HashType>().unwrap_or_default();
     Ok(finger(&key.public().to_pem(), hash))
 }
@@ -61,8 +62,9 @@ fn pair(
     config: &MasterConfig,
     dir: &Path,
     name: &str,
+    kind: KeyType,
     bits: u32,
-) -> Result<PrivateKey, KeyPairError> {
+) -> Result<IdentityKey, KeyPairError> {
     if name.is_empty() || name.contains(['/', '\0']) {
         return Err(KeyPairError::BadName(name.to_owned()));
     }
@@ -79,7 +81,7 @@ fn pair(
     };
     make_dir(dir, 0o755).map_err(io_error(dir))?;
     log::info!("Generating key-pair for {}", path.display());
-    let key = PrivateKey::generate(bits as usize)
+    let key = IdentityKey::generate(kind, bits as usize)
         .map_err(|e| KeyPairError::Key(path.clone(), e.to_string()))?;
     OpenOptions::new()
         .write(true)
@@ -105,8 +107,8 @@ fn public_mode(config: &MasterConfig) -> u32 {
     }
 }
 
-fn private_key(path: &Path) -> Result<PrivateKey, KeyPairError> {
-    PrivateKey::from_pem(&read(path)?)
+fn private_key(path: &Path) -> Result<IdentityKey, KeyPairError> {
+    IdentityKey::from_pem(&read(path)?)
         .map_err(|e| KeyPairError::Key(path.to_owned(), e.to_string()))
 }
 
@@ -149,6 +151,7 @@ pub fn make_signature(
             config,
             &config.pki_dir,
             &config.master_sign_key_name,
+            KeyType::Rsa,
             options.bits,
         )?,
         None => return Err(KeyPairError::Missing("No usable private-key found".into())),
@@ -158,7 +161,7 @@ pub fn make_signature(
         return Err(KeyPairError::Missing("No usable public-key found".into()));
     };
     let text = read(&public)?;
-    PublicKey::from_pem(&text).map_err(|e| KeyPairError::Key(public, e.to_string()))?;
+    IdentityPublic::from_pem(&text).map_err(|e| KeyPairError::Key(public, e.to_string()))?;
     let dir = match options.directory.as_str() {
         "" => config.pki_dir.clone(),
         dir => dir.into(),
@@ -181,7 +184,7 @@ fn existing_path(path: &str, what: &str) -> Result<Option<PathBuf>, KeyPairError
 fn write_signature(
     config: &MasterConfig,
     dir: &Path,
-    private: &PrivateKey,
+    private: &IdentityKey,
     public: &str,
 ) -> Result<bool, KeyPairError> {
     let path = dir.join(config.signature_name());

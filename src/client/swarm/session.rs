@@ -12,7 +12,7 @@ use halite_channel::signin::{
 };
 use halite_crypto::noise::{StaticKey, StaticPublic};
 use halite_crypto::{
-    CipherKind, Crypticle, CrypticleError, Encryption, HashType, KeyString, PrivateKey,
+    CipherKind, Crypticle, CrypticleError, Encryption, HashType, IdentityKey, KeyString,
     SessionCipher, Signing, clean_key, nonce,
 };
 use halite_sys::time::unix_now_i64;
@@ -27,7 +27,7 @@ const SIGNING: Signing = Signing::Pkcs1v15Sha1;
 /// A key pair, prepared for many minions.
 #[derive(Clone)]
 pub struct MinionKeys {
-    private: PrivateKey,
+    private: IdentityKey,
     public: String,
     token: Vec<u8>,
     noise: Option<NoiseIdentity>,
@@ -35,10 +35,11 @@ pub struct MinionKeys {
 
 impl MinionKeys {
     /// Prepares a pair.
-    pub fn new(private: PrivateKey) -> MinionKeys {
+    pub fn new(private: impl Into<IdentityKey>) -> MinionKeys {
+        let private = private.into();
         MinionKeys {
             public: clean_key(&private.public().to_pem()),
-            token: private.x931_sign(b"salt"),
+            token: private.tok(),
             private,
             noise: None,
         }

@@ -6,7 +6,7 @@ use crate::keys::{
     FingerForm, KeyTexts, Keys, Selection, SignatureOptions, generate_pair, make_signature,
 };
 use halite_config::{MasterConfig, SaltSeries};
-use halite_crypto::{HashType, PrivateKey, finger};
+use halite_crypto::{HashType, IdentityKey, KeyType, finger};
 use halite_store::Stores;
 use halite_store::keys::{KeyState, universal_newlines};
 use halite_wire::ids::MinionId;
@@ -113,19 +113,24 @@ pub(super) const FUNCTIONS: &[Function] = &[
     },
     Function {
         name: "key.gen",
-        args: &["?id_", "?keysize"],
+        args: &["?id_", "?keysize", "?key_type"],
         doc: "A new key pair, which is not stored.",
-        run: |_, args| Ok(Value::Map(pair(args.int(1, "keysize"))?)),
+        run: |_, args| {
+            Ok(Value::Map(pair(
+                key_type(args, 2)?,
+                args.int(1, "keysize"),
+            )?))
+        },
     },
     Function {
         name: "key.gen_accept",
-        args: &["id_", "?keysize", "?force"],
+        args: &["id_", "?keysize", "?force", "?key_type"],
         doc: "A new key pair whose public key is accepted under that id; nothing if the id has a key, unless force.",
         run: gen_accept,
     },
     Function {
         name: "key.gen_keys",
-        args: &["?keydir", "?keyname", "?keysize", "?user"],
+        args: &["?keydir", "?keyname", "?keysize", "?user", "?key_type"],
         doc: "Makes a key pair below pki_dir and gives its fingerprint.",
         run: gen_keys,
     },
@@ -370,8 +375,17 @@ fn bits(wanted: Option<i64>) -> Result<u32, RunError> {
         .ok_or_else(|| invalid(format!("keysize must be at most {}", KEYSIZE.end())))
 }
 
-fn pair(keysize: Option<i64>) -> Result<Map, RunError> {
-    let key = PrivateKey::generate(bits(keysize)? as usize)
+fn key_type(args: &Args, at: usize) -> Result<KeyType, RunError> {
+    let name = args.text(at, "key_type");
+    let name = name.as_deref().unwrap_or("rsa");
+    KeyType::named(name).ok_or_else(|| {
+        let known = KeyType::NAMES.join(" or ");
+        invalid(format!("key_type {name:?} is not {known}"))
+    })
+}
+
+fn pair(kind: KeyType, keysize: Option<i64>) -> Result<Map, RunError> {
+    let key = IdentityKey::generate(kind, bits(keysize)? as usize)
         .map_err(|e| RunError::Unknown(e.to_string()))?;
     Ok(halite_wire::map! {"priv" => key.to_pem().as_str(), "pub" => key.public().to_pem()})
 }
@@ -389,7 +403,7 @@ fn gen_accept(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
         return Ok(Value::Map(Map::new()));
     }
     // Takes a while; others may change the key meanwhile.
-    let pair = pair(args.int(1, "keysize"))?;
+    let pair = pair(key_type(args, 3)?, args.int(1, "keysize"))?;
     let _lock = store.lock(&id)?;
     if exists()? {
         return Ok(Value::Map(Map::new()));
@@ -429,7 +443,7 @@ fn gen_keys(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
     };
     let name = args.text(1, "keyname").unwrap_or_else(|| "minion".into());
     let size = args.int(2, "keysize").unwrap_or(config.keysize.into());
-    generate_pair(config, &dir, &name, bits(Some(size))?)
+    generate_pair(config, &dir, &name, key_type(args, 4)?, bits(Some(size))?)
         .map(Value::from)
         .map_err(|e| RunError::Unknown(e.to_string()))
 }

@@ -7,7 +7,7 @@ use crate::memory::Memory;
 use crate::pieces::Voice;
 use crate::record::{LARGEST, META, Meta, PAIR, PUBLICATION};
 use crate::sync::{Joins, Put};
-use halite_crypto::{PrivateKey, random_hex};
+use halite_crypto::{IdentityKey, random_hex};
 use halite_master::master_key;
 use halite_sys::exit::ExitError;
 use halite_sys::time::unix_now;
@@ -380,7 +380,7 @@ impl Cluster<'_> {
     /// Offers that key to those who have none.
     fn offer_pair(&self) {
         let meta = self.meta.as_ref().map(|(meta, _)| meta);
-        let is_right = |key: &PrivateKey| meta.is_some_and(|meta| meta.has_key(key));
+        let is_right = |key: &IdentityKey| meta.is_some_and(|meta| meta.has_key(key));
         match master_key(self.config).ok().filter(is_right) {
             Some(key) => {
                 let sealed = self.sealer.seal_pair(&key);

@@ -2,6 +2,7 @@
 
 mod auth;
 mod envelope;
+mod identity;
 mod keys;
 mod rsa;
 mod sysinspect;

@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use crate::admission::{Candidate, Verdict};
-use halite_crypto::{CipherKind, PublicKey, clean_key};
+use halite_crypto::{CipherKind, IdentityPublic, clean_key};
 use halite_sys::exit::ExitError;
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
@@ -10,8 +10,8 @@ use halite_wire::{Map, Value};
 /// A 2048-bit public key has 450 bytes; no reasonable one comes near this size.
 const MAX_PUB: usize = 16 * 1024;
 
-/// Decides about a peer by `id` and `pub` of `load`, stores its key and fires the event. `proves` says whether the peer has
-/// proven to have the key, as far as that is known already. The inner error is the `ret` of the
+/// Decides about a peer by `id` and `pub` of `load`, stores its key and fires the event. `proves` says why the key
+/// cannot be the peer's, as far as that is known already. The inner error is the `ret` of the
 /// reply to a peer that is not signed in.
 ///
 /// # Errors
@@ -20,8 +20,8 @@ pub(super) fn admit(
     worker: &mut Context,
     load: &Map,
     peer: &str,
-    proves: impl FnOnce(&PublicKey) -> bool,
-) -> Result<Result<(MinionId, PublicKey), Value>, ExitError> {
+    proves: impl FnOnce(&IdentityPublic) -> Result<(), &'static str>,
+) -> Result<Result<(MinionId, IdentityPublic), Value>, ExitError> {
     let text = load.str("id").unwrap_or_default();
     let Ok(id) = text.parse::<MinionId>() else {
         log::warn!(peer:% = peer; "{peer} tried to sign in with an invalid id: {text:.64?}");
@@ -34,12 +34,12 @@ pub(super) fn admit(
     else {
         return Ok(Err(false.into()));
     };
-    let Ok(key) = PublicKey::from_pem(&presented) else {
-        log::warn!(minion:% = id, peer:% = peer; "{peer} tried to sign in as {id} with an invalid RSA public key");
+    let Ok(key) = IdentityPublic::from_pem(&presented) else {
+        log::warn!(minion:% = id, peer:% = peer; "{peer} tried to sign in as {id} with an invalid public key");
         return Ok(Err(false.into()));
     };
-    if !proves(&key) {
-        log::warn!(minion:% = id, peer:% = peer; "{peer} as {id}: its RSA key has not signed its static key");
+    if let Err(why) = proves(&key) {
+        log::warn!(minion:% = id, peer:% = peer; "{peer} as {id}: {why}");
         return Ok(Err(false.into()));
     }
     let candidate = Candidate {
@@ -101,7 +101,7 @@ pub(super) fn admit(
 }
 
 /// Fires the event of a sign-in of a minion whose key is known to be accepted.
-pub(super) fn accepted_again(worker: &mut Context, id: &MinionId, key: &PublicKey) {
+pub(super) fn accepted_again(worker: &mut Context, id: &MinionId, key: &IdentityPublic) {
     let presented = clean_key(&key.to_pem());
     let candidate = Candidate {
         id,

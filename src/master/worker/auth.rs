@@ -3,7 +3,7 @@
 
 use super::admit::admit;
 use super::context::Context;
-use halite_crypto::{CipherKind, Encryption, PublicKey, Signing};
+use halite_crypto::{CipherKind, Encryption, IdentityPublic, PrivateKey, PublicKey, Signing};
 use halite_sys::exit::ExitError;
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
@@ -29,30 +29,48 @@ fn salt(worker: &mut Context, load: &Map, peer: &str) -> Result<Value, ExitError
     else {
         return bad("bad sig algo");
     };
-    match admit(worker, load, peer, |_| true)? {
-        Ok((id, key)) => accepted(worker, &id, load, &key, sig_algo, nonce),
-        Err(ret) => Ok(signed(
-            worker,
-            &halite_wire::map! {"ret" => ret, "nonce" => nonce},
-            sig_algo,
-        )),
-    }
+    let Some(master) = worker.master.rsa().cloned() else {
+        log::warn!(
+            peer:% = peer;
+            "{peer} as {:.64?} signs in as Salt's minions do, which need an RSA key of the master; this one is {} (key_type)",
+            load.str("id").unwrap_or_default(), worker.master.kind()
+        );
+        return bad("bad sig algo");
+    };
+    let is_rsa = |key: &IdentityPublic| match key.rsa() {
+        Some(_) => Ok(()),
+        None => Err("Salt's sign-in needs an RSA key"),
+    };
+    let reply = match admit(worker, load, peer, is_rsa)? {
+        Ok((id, IdentityPublic::Rsa(key))) => {
+            match accepted(worker, &id, load, (&master, &key), sig_algo, nonce)? {
+                Some(reply) => reply,
+                None => return bad("bad enc algo"),
+            }
+        }
+        // Refused above.
+        Ok((_, IdentityPublic::Ed25519(_))) => return bad("bad sig algo"),
+        Err(ret) => halite_wire::map! {"ret" => ret, "nonce" => nonce},
+    };
+    Ok(signed(&master, &reply, sig_algo))
 }
+
+/// The reply to a minion that may sign in; `None` if we do not have its `enc_algo`.
 
 fn accepted(
     worker: &mut Context,
     id: &MinionId,
     load: &Map,
-    key: &PublicKey,
+    (master, key): (&PrivateKey, &PublicKey),
     sig_algo: Signing,
     nonce: &str,
-) -> Result<Value, ExitError> {
+) -> Result<Option<Map>, ExitError> {
     let Ok(enc_algo) = load
         .str("enc_algo")
         .unwrap_or("OAEP-SHA1")
         .parse::<Encryption>()
     else {
-        return Ok(clear_reply("bad enc algo"));
+        return Ok(None);
     };
     let crypto = |e: halite_crypto::CryptoError| ExitError::new(1, e.to_string());
     let mut reply = halite_wire::map! {
@@ -69,7 +87,7 @@ fn accepted(
     if let Some(token) = load.bytes("token") {
         // A token that does not decrypt is left out of the reply; a minion that has pinned our key then refuses
         // the reply, as it should.
-        if let Ok(token) = worker.master.decrypt(enc_algo, token) {
+        if let Ok(token) = master.decrypt(enc_algo, token) {
             reply.set("token", key.encrypt(enc_algo, &token).map_err(crypto)?);
         }
     }
@@ -94,7 +112,7 @@ fn accepted(
     // Tells halite's minions that `_aes_keys` is supported. Stock only reads the names it knows.
     reply.set("rekey", true);
     reply.set("nonce", nonce);
-    Ok(signed(worker, &reply, sig_algo))
+    Ok(Some(reply))
 }
 
 fn clear_reply(ret: &str) -> Value {
@@ -102,8 +120,8 @@ fn clear_reply(ret: &str) -> Value {
 }
 
 /// The signed wrapper of every reply (`_clear_signed`).
-fn signed(worker: &Context, inner: &Map, algorithm: Signing) -> Value {
+fn signed(master: &PrivateKey, inner: &Map, algorithm: Signing) -> Value {
     let load = msgpack::encode_map(inner, Profile::Wire);
-    let sig = worker.master.sign(algorithm, &load);
+    let sig = master.sign(algorithm, &load);
     Value::Map(halite_wire::map! {"enc" => "clear", "load" => load, "sig" => sig})
 }

@@ -8,7 +8,7 @@ use crate::functions::{Call, FunctionHooks};
 use crate::score;
 use halite_config::{Acknowledge, MasterConfig, Ports};
 use halite_crypto::noise::{Signer, StaticKey, fingerprint, statement};
-use halite_crypto::{CipherKind, KeyString, PrivateKey, PublicKey, SessionCipher, Signing};
+use halite_crypto::{CipherKind, IdentityKey, IdentityPublic, KeyString, SessionCipher, Signing};
 use halite_render::pillar::PillarCompiler;
 use halite_store::Stores;
 use halite_store::files::FileServer;
@@ -49,7 +49,7 @@ pub(crate) struct Context {
     pub access: Access,
     pub stores: Stores,
     pub files: FileServer,
-    pub master: PrivateKey,
+    pub master: IdentityKey,
     /// The master's public key in clean form, for sign-in replies.
     pub master_pub: String,
     /// `pub_sig` of sign-in replies, if `master_sign_pubkey` is on.
@@ -119,7 +119,7 @@ pub(crate) struct AesKey {
     generation: u64,
     /// The key text.
     pub text: KeyString,
-    /// X9.31 signature of the hex SHA-256 of the text.
+    /// The master's signature of the hex SHA-256 of the text.
     pub digest_signature: Vec<u8>,
 }
 
@@ -135,7 +135,7 @@ impl CertifiedKey {
     /// The algorithm of the signature.
     pub const SIGNING: Signing = Signing::Pkcs1v15Sha224;
 
-    fn load(config: &MasterConfig, master: &PrivateKey) -> Result<CertifiedKey, ExitError> {
+    fn load(config: &MasterConfig, master: &IdentityKey) -> Result<CertifiedKey, ExitError> {
         let key = crate::noise_key(config)?;
         let of = fingerprint(&master.public().to_pem());
         let statement = statement(Signer::Master, key.public(), &of);
@@ -152,7 +152,7 @@ impl CertifiedKey {
 struct Peer {
     version: Version,
     /// The parsed key (3 KiB), for minions that need it repeatedly.
-    key: Option<Box<PublicKey>>,
+    key: Option<Box<IdentityPublic>>,
     token: Option<Vec<u8>>,
     session: Option<(CipherKind, Version, KeyString)>,
 }
@@ -234,7 +234,7 @@ impl Context {
         let cluster = in_cluster.then(to_cluster).transpose()?;
         let master = crate::master_key(&config)?;
         let master_pub = halite_crypto::clean_key(&master.public().to_pem());
-        let signing = PubkeySignature::load(&config)?;
+        let signing = PubkeySignature::load(&config, master.kind())?;
         let noise = CertifiedKey::load(&config, &master)?;
         let stores = Stores::open(&config);
         Ok(Context {
@@ -424,13 +424,13 @@ impl Context {
         let digest = halite_crypto::HashType::Sha256.hex(text.as_bytes());
         Ok(AesKey {
             generation,
-            digest_signature: self.master.x931_sign(digest.as_bytes()),
+            digest_signature: self.master.sign_digest(&digest),
             text: KeyString::from_text(&text).map_err(|e| ExitError::new(1, e.to_string()))?,
         })
     }
 
     /// The accepted key of `id`, parsed once per file; `None` if there is none.
-    pub fn accepted_key(&mut self, id: &MinionId) -> Option<PublicKey> {
+    pub fn accepted_key(&mut self, id: &MinionId) -> Option<IdentityPublic> {
         if self.peer(id)?.key.is_none() {
             let key = Box::new(self.read_key(id)?);
             self.peers.get_mut(id)?.key = Some(key);
@@ -438,9 +438,9 @@ impl Context {
         self.peers.get(id)?.key.as_deref().cloned()
     }
 
-    fn read_key(&self, id: &MinionId) -> Option<PublicKey> {
+    fn read_key(&self, id: &MinionId) -> Option<IdentityPublic> {
         let text = self.stores.keys.get(KeyState::Accepted, id).ok()??;
-        PublicKey::from_pem(&text)
+        IdentityPublic::from_pem(&text)
             .inspect_err(|e| log::error!("the accepted key of {id} is unusable: {e}"))
             .ok()
     }
@@ -465,7 +465,7 @@ impl Context {
         self.peers.get_mut(id)
     }
 
-    /// Whether `token` is the RSA signature of `salt` by the accepted key of `id`
+    /// Whether `token` is the signature of `salt` by the accepted key of `id`
     /// (`ReqServerChannel.validate_token`). It does not change for a key, so it is verified once for all
     /// requests. Call it right after [`Context::open`], which has checked the key.
     pub fn token_valid(&mut self, id: &MinionId, token: &[u8]) -> bool {

@@ -5,7 +5,7 @@
 use super::admit::{accepted_again, admit};
 use super::context::{CertifiedKey, Context};
 use halite_crypto::noise::{Responder, Signer, fingerprint, prologue, statement};
-use halite_crypto::{CipherKind, PublicKey, Signing};
+use halite_crypto::{CipherKind, IdentityPublic, Signing};
 use halite_sys::exit::ExitError;
 use halite_wire::budget::Budget;
 use halite_wire::ids::MinionId;
@@ -41,7 +41,7 @@ pub(super) fn request(
     Ok(halite_wire::map! {"enc" => "clear", "noise" => reply}.into())
 }
 
-/// Tells the master's static key, with the signature of its RSA key.
+/// Tells the master's static key, with the signature of its own key.
 fn introduction(worker: &Context, load: &Map) -> Value {
     let CertifiedKey { key, signature, .. } = &worker.noise;
     let mut about = halite_wire::map! {
@@ -75,7 +75,12 @@ fn answer(
     }
     let statement = statement(Signer::Minion, &responder.minion, &worker.noise.master);
     let signature = load.bytes("sig").unwrap_or_default();
-    let certifies = |key: &PublicKey| key.verify(CertifiedKey::SIGNING, &statement, signature);
+    let certifies = |key: &IdentityPublic| {
+        let valid = key.verify(CertifiedKey::SIGNING, &statement, signature);
+        valid
+            .then_some(())
+            .ok_or("its key has not signed its static key")
+    };
     match admit(worker, &load, peer, certifies)? {
         Ok((id, key)) => accepted(worker, &id, &key),
         Err(ret) => Ok(refused(ret)),
@@ -95,7 +100,7 @@ pub(crate) fn resume(worker: &mut Context, id: &MinionId) -> Result<Value, ExitE
     Ok(halite_wire::map! {"aes" => aes.text.as_str(), "publish_port" => publish_port}.into())
 }
 
-fn accepted(worker: &mut Context, id: &MinionId, key: &PublicKey) -> Result<Map, ExitError> {
+fn accepted(worker: &mut Context, id: &MinionId, key: &IdentityPublic) -> Result<Map, ExitError> {
     let aes = worker.aes_key()?;
     let owner = fingerprint(&key.to_pem());
     let sessions = &worker.stores.sessions;

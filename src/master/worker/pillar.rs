@@ -143,6 +143,9 @@ fn seal(
         .accepted_key(id)
         .ok_or_else(|| ExitError::new(1, "its key is no longer accepted"))?;
     let once = KeyString::generate();
+    let key = key
+        .rsa()
+        .ok_or_else(|| ExitError::new(1, "its key is no RSA key"))?;
     let wrapped = key.encrypt(enc, once.as_bytes()).map_err(|e| failed(&e))?;
     let data = msgpack::encode_map(
         &halite_wire::map! {"key" => wrapped.clone(), "pillar" => pillar, "nonce" => nonce},

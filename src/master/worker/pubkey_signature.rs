@@ -1,7 +1,7 @@
 //! The signature of the master's public key in sign-in replies.
 
 use halite_config::MasterConfig;
-use halite_crypto::{PrivateKey, Signing};
+use halite_crypto::{IdentityKey, KeyType, Signing};
 use halite_sys::exit::ExitError;
 
 /// How to sign the master's public key for minions that verify it (`master_sign_pubkey`).
@@ -9,12 +9,16 @@ pub(crate) enum PubkeySignature {
     /// A prepared signature file, sent as it is.
     Ready(String),
     /// The signing key itself.
-    Key(PrivateKey),
+    Key(IdentityKey),
 }
 
 impl PubkeySignature {
     /// Loads the files named in the options; `None` if the option is off.
-    pub fn load(config: &MasterConfig) -> Result<Option<PubkeySignature>, ExitError> {
+    /// A missing key is made, of the type of the master's.
+    pub fn load(
+        config: &MasterConfig,
+        kind: KeyType,
+    ) -> Result<Option<PubkeySignature>, ExitError> {
         if !config.master_sign_pubkey {
             return Ok(None);
         }
@@ -32,7 +36,7 @@ impl PubkeySignature {
             return Ok(Some(PubkeySignature::Ready(text)));
         }
         let path = config.sign_key();
-        let key = crate::load_or_create_key(&path, config.keysize as usize)?;
+        let key = crate::load_or_create_key(&path, kind, config)?;
         Ok(Some(PubkeySignature::Key(key)))
     }
 

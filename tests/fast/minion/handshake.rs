@@ -6,7 +6,7 @@ use halite::client::swarm::session::{MinionKeys, Session, SessionError, SignIn, 
 use halite::crypto::noise::{
     Initiator, Signer, StaticKey, StaticPublic, fingerprint, prologue, statement,
 };
-use halite::crypto::{PrivateKey, Signing, clean_key};
+use halite::crypto::{IdentityKey, KeyType, Signing, clean_key};
 use halite::map;
 use halite::transport::requester::{Requester, RequesterOptions};
 use halite::transport::sockets::tcp_url;
@@ -161,20 +161,24 @@ fn a_session_outlives_the_process() {
 /// A peer that makes its own messages.
 struct Peer<'a> {
     master: &'a Master,
-    key: PrivateKey,
+    key: IdentityKey,
     noise: StaticKey,
     remote: StaticPublic,
-    /// Fingerprint of the master's RSA key.
+    /// Fingerprint of the master's key.
     of: String,
 }
 
 impl<'a> Peer<'a> {
     fn new(master: &'a Master) -> Peer<'a> {
+        Peer::with_key(master, KeyType::Rsa)
+    }
+
+    fn with_key(master: &'a Master, kind: KeyType) -> Peer<'a> {
         let text = std::fs::read_to_string(master.config().noise_key()).unwrap();
         let remote = *StaticKey::from_text(&text).unwrap().public();
         Peer {
             master,
-            key: PrivateKey::generate(2048).unwrap(),
+            key: IdentityKey::generate(kind, 2048).unwrap(),
             noise: StaticKey::generate(),
             remote,
             of: fingerprint(&std::fs::read_to_string(master.config().master_pub()).unwrap()),
@@ -223,18 +227,29 @@ impl<'a> Peer<'a> {
 
 #[test]
 fn strangers_get_nothing() {
-    let master = Master::start("");
-    let peer = Peer::new(&master);
+    let types = [
+        ("", "rsa"),
+        ("", "ed25519"),
+        ("key_type: ed25519", "ed25519"),
+    ];
+    for (master, minion) in types {
+        strangers_get_nothing_at(master, KeyType::named(minion).unwrap());
+    }
+}
+
+fn strangers_get_nothing_at(options: &str, kind: KeyType) {
+    let master = Master::start(options);
+    let peer = Peer::with_key(&master, kind);
     let about = peer.introduction(b"");
     assert_eq!(about.bytes("key"), Some(&peer.remote[..]));
     // What cannot be read is answered with that, and costs nothing else.
     for garbage in [&b"x"[..], &[0; 32], &[7; 200], &[255; 60_000]] {
         assert_eq!(peer.introduction(garbage), about);
     }
-    // A static key that the presented RSA key has not signed, one that a master would sign, and an id that is not in the
+    // A static key that the presented key has not signed, one that a master would sign, and an id that is not in the
     // prologue.
     let own = peer.payload("m1");
-    let other = Peer::new(&master).payload("m1");
+    let other = Peer::with_key(&master, kind).payload("m1");
     let elsewhere = statement(Signer::Minion, peer.noise.public(), &fingerprint("x"));
     let masters = statement(Signer::Master, peer.noise.public(), &peer.of);
     for (field, value) in [
@@ -267,7 +282,8 @@ fn strangers_get_nothing() {
     assert_eq!(std::fs::read_dir(&keys).unwrap().count(), 0);
     assert_eq!(peer.sign_in("m1", &own), None);
     // Nobody else gets that id then.
-    assert_eq!(Peer::new(&master).sign_in("m1", &other), Some(false.into()));
+    let second = Peer::with_key(&master, kind);
+    assert_eq!(second.sign_in("m1", &other), Some(false.into()));
     assert_eq!(std::fs::read_dir(&keys).unwrap().count(), 1);
 }
 
@@ -351,7 +367,7 @@ fn sessions_end() {
     let second = session(&peer, &keys, "m1");
     assert!((0..20).all(|_| works(&second, &keys) && !works(&first, &keys)));
     // Somebody else gets the id: the operator replaces the key, by whatever means.
-    let other = PrivateKey::generate(2048).unwrap();
+    let other = IdentityKey::generate(KeyType::Rsa, 2048).unwrap();
     let text = clean_key(&other.public().to_pem());
     std::fs::write(master.config().minion_keys("minions").join("m1"), text).unwrap();
     let others = MinionKeys::new(other).with_noise();

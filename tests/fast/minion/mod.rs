@@ -2,6 +2,7 @@
 //! stock master. Waits are for events, answers and ends of processes.
 
 mod call;
+mod ed25519;
 mod false_master;
 mod faults;
 mod files;

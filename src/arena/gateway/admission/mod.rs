@@ -7,7 +7,7 @@
 use super::fleet::{Admission, Admitted};
 use crate::wire::Uuid;
 use halite_config::{ArenaGateway, MasterConfig};
-use halite_crypto::PublicKey;
+use halite_crypto::IdentityPublic;
 use halite_gateway::agent_keys::{AgentKeys, Newcomer, RegisterOutcome, Standing};
 use halite_gateway::writer::WriteQueue;
 use halite_store::Stores;
@@ -26,7 +26,7 @@ const NO_ROOM: &str = "too many keys wait for the operator";
 pub(super) struct KeyAdmission {
     keys: AgentKeys,
     names: Names,
-    key: PublicKey,
+    key: IdentityPublic,
     from: String,
     auto_accept: bool,
     max_pending: usize,
@@ -45,7 +45,7 @@ impl KeyAdmission {
         config: &MasterConfig,
         stores: &Stores,
         settings: &ArenaGateway,
-        key: PublicKey,
+        key: IdentityPublic,
         writer: WriteQueue,
     ) -> io::Result<KeyAdmission> {
         let dir = config.gateway(super::NAME);

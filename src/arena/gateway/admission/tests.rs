@@ -5,7 +5,7 @@ use halite_store::keys::KeyState;
 
 struct Place {
     config: MasterConfig,
-    key: PublicKey,
+    key: IdentityPublic,
     stores: Stores,
     _dir: tempfile::TempDir,
 }
@@ -23,7 +23,7 @@ impl Place {
         Place {
             config,
             stores,
-            key: PrivateKey::generate(1024).unwrap().public(),
+            key: PrivateKey::generate(1024).unwrap().public().into(),
             _dir: dir,
         }
     }

@@ -2,7 +2,7 @@
 //! (docs/protocol.md), else Salt's sign-in.
 //!
 //! Salt's request asks for the handshake by an empty field `noise`, which stock masters pass over. A halite master answers with
-//! its static key and its RSA key's signature of it; the handshake follows. A minion that has seen the static key starts with
+//! its static key and its own key's signature of it; the handshake follows. A minion that has seen the static key starts with
 //! the handshake, and takes nothing else from this master: who could remove the field on the way would gain nothing.
 //!
 //! A minion that still has its session key, after a restart or in another process, needs no handshake: it asks for the publication
@@ -26,7 +26,7 @@ const LOST: &str = "the master no longer supports the handshake that it had befo
 /// What a minion knows of masters.
 #[derive(Clone, Copy)]
 pub struct Known<'a> {
-    /// The pinned RSA key.
+    /// The pinned key.
     pub pinned: Option<&'a MasterKey>,
     /// The static keys of masters that have the handshake.
     pub seen: &'a SeenMasters,
@@ -195,6 +195,9 @@ impl Exchange {
                 })
             }
             (State::Noise { .. }, None) => untrusted(LOST),
+            (State::Salt(_), _) if terms.key.rsa().is_none() => {
+                untrusted("the master is not halite's, and this minion's key is Ed25519 (key_type)")
+            }
             (State::Salt(_), _) if terms.noise_only => {
                 untrusted("the master is not halite's, and `handshake` is `noise`")
             }

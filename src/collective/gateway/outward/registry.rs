@@ -6,7 +6,7 @@
 //! them could sign in as any other.
 
 use halite_config::{CollectiveGateway, MasterConfig};
-use halite_crypto::PublicKey;
+use halite_crypto::IdentityPublic;
 use halite_gateway::agent_keys::{AgentKeys, Newcomer, RegisterOutcome, Standing};
 use halite_gateway::writer::WriteQueue;
 use halite_store::Stores;
@@ -26,7 +26,7 @@ pub(in crate::gateway) trait Registry: Send {
 /// The key store of the master.
 pub(in crate::gateway) struct Keys {
     agents: AgentKeys,
-    key: PublicKey,
+    key: IdentityPublic,
     from: String,
     auto_accept: bool,
     max_pending: usize,
@@ -38,7 +38,7 @@ impl Keys {
         config: &MasterConfig,
         stores: &Stores,
         settings: &CollectiveGateway,
-        key: PublicKey,
+        key: IdentityPublic,
         writer: WriteQueue,
     ) -> Keys {
         Keys {

@@ -69,7 +69,7 @@ impl Keys {
         };
         let newcomer = Newcomer {
             id: &id,
-            key: &key,
+            key: &key.into(),
             from: &from.to_string(),
             vouched: self.settings.auto_accept,
             max_pending: self.settings.max_pending,

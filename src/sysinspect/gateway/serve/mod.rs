@@ -156,7 +156,7 @@ impl Server {
     /// Binds the port.
     pub fn new(frame: &frame::Frame, settings: &SysinspectGateway) -> Result<Server, ExitError> {
         let (config, writer) = (frame.config, frame.writer.clone());
-        let master = halite_master::master_key(config)?;
+        let master = halite_master::rsa_master_key(config, "gateways:sysinspect")?;
         let place = (settings.interface.as_str(), settings.port);
         let listener = TcpListener::bind(place).map_err(|e| {
             let place = format!("{}:{}", settings.interface, settings.port);
