@@ -409,3 +409,40 @@ fn wss_at_stock_3008() {
 fn a_halite_minion_of_ws_comes_back() {
     ws("halite", &["halite"]);
 }
+
+/// Keys of both sides that Salt does not know; over tcp and ws, a subscriber proves who it is.
+#[test]
+fn ed25519_keys_over_all_transports() {
+    for transport in ["zeromq", "tcp", "ws"] {
+        let lines = format!("transport: {transport}\nkey_type: ed25519");
+        play(HALITE, &[HALITE], 1, &lines, &lines);
+    }
+}
+
+/// Keys of this type at a stock peer: both sides go on, and one of ours says what is wrong.
+#[test]
+fn ed25519_keys_are_for_halite_alone() {
+    let Some(stock) = Stock::find("3008") else {
+        return;
+    };
+    let ed25519 = "key_type: ed25519";
+    let master = Master::halite(ed25519);
+    let mut minion = Minion::stock(&stock, &master, "m", "");
+    wait_until("the master says what is wrong", || {
+        let log = master.tail();
+        log.contains("\"m\" signs in as Salt's minions do, which need an RSA key of the master")
+    });
+    wait_until("the stock minion says that it is refused", || {
+        minion.must_live();
+        minion.tail().contains("signing algorithm")
+    });
+    drop(minion);
+    let master = Master::stock(&stock, "");
+    let mut minion = Minion::halite(&master, "m", ed25519);
+    wait_until("the minion says what is wrong", || {
+        minion.must_live();
+        let log = minion.tail();
+        log.contains("the master is not halite's, and this minion's key is Ed25519")
+    });
+    assert!(!master.home.pki().join("minions_pre/m").exists());
+}
