@@ -50,7 +50,7 @@ fn a_master_without_a_key_takes_over_that_of_the_cluster() {
         return;
     };
     // A master that was alone, with a minion, becomes the first of a cluster.
-    let mut first = Master::halite("auto_accept: true");
+    let mut first = Master::halite("auto_accept: true\nkey_type: ed25519");
     let minion = Minion::halite(&first, "m1", "");
     let answers = |master: &Master| {
         let said = master.halite_cli().ask(&["m1", "test.ping", "-t", "1"]);

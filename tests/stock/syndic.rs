@@ -268,14 +268,16 @@ struct Twins {
 
 impl Twins {
     fn start(extra: &str) -> Twins {
-        let uppers = [(); 2].map(|()| Master::halite(UPPER));
+        // One of each type of key.
+        let uppers =
+            ["rsa", "ed25519"].map(|kind| Master::halite(&format!("{UPPER}key_type: {kind}\n")));
         let lower = Master::halite(&format!(
             "auto_accept: true\nsyndic_master: ['127.0.0.1:{}', '127.0.0.1:{}']\n\
              syndic_event_forward_timeout: 0.1\n{extra}",
             uppers[0].ret_port, uppers[1].ret_port
         ));
         let minion = format!(
-            "root_dir: {}\nid: lower\nacceptance_wait_time: 1\nreturn_retry_timer: 1\n\
+            "root_dir: {}\nid: lower\nkey_type: ed25519\nacceptance_wait_time: 1\nreturn_retry_timer: 1\n\
              return_retry_timer_max: 1\nreturn_retry_tries: 1\n",
             lower.home.root().display(),
         );
