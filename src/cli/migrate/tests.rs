@@ -1,4 +1,5 @@
 use super::*;
+use halite_crypto::{IdentityKey, KeyType};
 use std::fs;
 use std::path::Path;
 
@@ -189,6 +190,21 @@ fn what_would_harm_is_refused() {
     );
     fs::write(two.salt.join("master"), "a: [").unwrap();
     assert!(why(two.import()).contains("etc/salt/master: line "));
+}
+
+#[test]
+fn keys_of_halite_alone_are_told_on_the_way_back() {
+    let two = Two::new();
+    two.import().unwrap();
+    let key = IdentityKey::generate(KeyType::Ed25519, 0).unwrap();
+    let pki = two.halite.join("pki/master");
+    fs::write(pki.join("minions/new"), key.public().to_pem()).unwrap();
+    let said = two.export().unwrap().table();
+    assert!(said.contains("the Ed25519 keys of new: remove"), "{said}");
+    fs::remove_file(pki.join("master.pem")).unwrap();
+    fs::write(pki.join("master.pem"), key.to_pem().as_bytes()).unwrap();
+    let why = two.export().map(|done| done.table()).unwrap_err();
+    assert!(why.contains("which stock Salt cannot use"), "{why}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::TransferOptions;
 use super::transfer_report::TransferReport;
 use halite_config::{MasterConfig, Role, inspect, load_master, migrate_file};
+use halite_crypto::{IdentityKey, IdentityPublic};
 use halite_store::keys::KeyState;
 use halite_store::keys::KeyStore;
 use halite_store::local::jobs::transfer as jobs;
@@ -11,6 +12,7 @@ use halite_store::local::{self, Layout};
 use halite_sys::daemon::{InstanceLock, make_dir, write_atomic};
 use halite_sys::ownership::chown_tree;
 use halite_sys::safe_open::open_no_follow;
+use halite_wire::ids::MinionId;
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
@@ -93,6 +95,7 @@ pub(super) fn export(
             to.display()
         ));
     }
+    keys_of_halite_alone(&source, &mut done)?;
     done.in_place = source.pki_dir == target.pki_dir;
     if done.in_place {
         done.hints
@@ -107,6 +110,40 @@ pub(super) fn export(
         chown_all(&target)?;
     }
     Ok(done)
+}
+
+/// Refuses a master key that stock Salt does not know, and tells of minions that have such keys.
+fn keys_of_halite_alone(source: &MasterConfig, done: &mut TransferReport) -> Result<(), String> {
+    let path = source.master_key();
+    let text = fs::read_to_string(&path).unwrap_or_default();
+    if IdentityKey::from_pem(&text).is_ok_and(|key| key.rsa().is_none()) {
+        return Err(format!(
+            "{} is an Ed25519 key (key_type), which stock Salt cannot use: a stock master needs a key of its own, which all minions \
+             then have to trust (minion_master.pub)",
+            path.display()
+        ));
+    }
+    let keys = local::key_files(source);
+    let of_halite_alone = |id: &MinionId| {
+        let text = keys.get(KeyState::Accepted, id).ok().flatten();
+        text.and_then(|text| IdentityPublic::from_pem(&text).ok())
+            .is_some_and(|key| key.rsa().is_none())
+    };
+    let ids = keys
+        .list(KeyState::Accepted)
+        .map_err(|e| with_path(&source.pki_dir, &e))?;
+    let ids: Vec<&str> = ids
+        .iter()
+        .filter(|id| of_halite_alone(id))
+        .map(MinionId::as_str)
+        .collect();
+    if !ids.is_empty() {
+        done.hints.push(format!(
+            "stock Salt does not know the Ed25519 keys of {}: remove minion.pem and the option key_type there, and accept the new key",
+            ids.join(", ")
+        ));
+    }
+    Ok(())
 }
 
 /// Copies keys and data of minions.
