@@ -15,6 +15,8 @@ text\t'the whole text: shown by salt-key of 3008'"
 complete -c halite-key -l gen-keys -d 'Create the key pair NAME.pem and NAME.pub and show its fingerprint; an existing pair is left unchanged' -r -f
 complete -c halite-key -l gen-keys-dir -d 'Directory of that pair' -r -f -a "(__fish_complete_directories)"
 complete -c halite-key -l keysize -d 'Size of a new key in bits, at least 2048; by default the option `keysize`' -r -f
+complete -c halite-key -l key-type -d 'Type of that pair: `rsa`, or `ed25519`, which only halite\'s masters and minions know' -r -f -a "rsa\t''
+ed25519\t''"
 complete -c halite-key -l priv -d 'Private key to sign with, instead of `master_sign_key_name` in `pki_dir`' -r -F
 complete -c halite-key -l pub -d 'Public key to sign, instead of `master.pub` in `pki_dir`' -r -F
 complete -c halite-key -l signature-path -d 'Directory of the signature file, instead of `pki_dir`' -r -f -a "(__fish_complete_directories)"
