@@ -194,7 +194,7 @@ impl Service {
             let mut low = halite_wire::map! {
                 "client" => "wheel", "fun" => "key.gen_accept", "id_" => id.as_str(),
             };
-            for name in ["keysize", "force"] {
+            for name in ["keysize", "force", "key_type"] {
                 if let Some(value) = given.get(name) {
                     low.set(name, value.clone());
                 }

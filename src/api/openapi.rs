@@ -241,7 +241,7 @@ fn key_request() -> Map {
         "required" => vec!["mid".to_owned()],
         "properties" => halite_wire::map! {
             "mid" => halite_wire::map! {"type" => "string", "pattern" => "^[A-Za-z0-9_][A-Za-z0-9._-]*$"},
-            "keysize" => halite_wire::map! {"type" => "integer"}, "force" => halite_wire::map! {"type" => "boolean"},
+            "keysize" => halite_wire::map! {"type" => "integer"}, "key_type" => text(), "force" => halite_wire::map! {"type" => "boolean"},
             "token" => text(), "username" => text(), "password" => text(), "eauth" => text(),
         },
     }

@@ -34,8 +34,9 @@ pub fn own_key(config: &MinionConfig) -> Result<IdentityKey, ExitError> {
         None => generate(config, &path)?,
     };
     let public = config.minion_pub();
-    if read(&public)?.is_none() {
-        let text = key.public().to_pem();
+    let text = key.public().to_pem();
+    // One of another pair would be shown as ours.
+    if read(&public)?.is_none_or(|there| clean_key(&there) != clean_key(&text)) {
         write_atomic(&public, text.as_bytes(), 0o644)
             .map_err(|e| ExitError::io("public key", &public, &e))?;
     }
@@ -60,8 +61,6 @@ fn generate(config: &MinionConfig, path: &Path) -> Result<IdentityKey, ExitError
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return own_key(config),
         Err(e) => return Err(ExitError::io("key", path, &e)),
     }
-    // A public key left from another pair would be shown as ours.
-    let _ = std::fs::remove_file(config.minion_pub());
     Ok(key)
 }
 
@@ -188,7 +187,8 @@ pub fn sign_in_config(config: &MinionConfig, grains: &Map) -> Result<SignInConfi
     let key = own_key(config)?;
     if key.rsa().is_none() && config.handshake == "salt" {
         let why = format!(
-            "`handshake: salt` needs an RSA key, and {} is Ed25519: leave the option out, or remove the file for a new key",
+            "`handshake: salt` needs an RSA key, and {} is Ed25519: leave the option out, or remove the file, and the option key_type, \
+             for a new key",
             config.minion_key().display()
         );
         return Err(ExitError::new(1, why));
@@ -317,6 +317,13 @@ mod tests {
         std::fs::remove_file(&public).unwrap();
         own_key(&config).unwrap();
         assert!(public.exists());
+        // The public key of another pair is not shown as ours.
+        let other = IdentityKey::generate(KeyType::Ed25519, 0).unwrap();
+        std::fs::remove_file(config.minion_key()).unwrap();
+        std::fs::write(config.minion_key(), other.to_pem().as_bytes()).unwrap();
+        assert_eq!(own_key(&config).unwrap().kind(), KeyType::Ed25519);
+        let text = std::fs::read_to_string(&public).unwrap();
+        assert_eq!(text, other.public().to_pem());
     }
 
     #[test]

@@ -9,8 +9,8 @@ use super::keys;
 use super::master_search::{Action, Event, MasterOrder, MasterSearch, MasterType, Reason};
 use super::requester::{RequestResult, Requester};
 use super::signin::{
-    Accepted, Exchange, KeptSessions, Known, NextStep, OTHER_MASTER, RetryOptions, SeenMasters,
-    SignInConfig, Verdict,
+    Accepted, Exchange, KeptSessions, Known, NextStep, RetryOptions, SeenMasters, SignInConfig,
+    Verdict, other_master,
 };
 use halite_config::MinionConfig;
 use halite_crypto::{CipherKind, SessionCipher, fill_random, nonce};
@@ -327,9 +327,13 @@ impl Session {
                 RequestResult::Lost if !stop.sleep(LOST_PAUSE) => return Ok(None),
                 RequestResult::Silence | RequestResult::Lost | RequestResult::Interrupted => {
                     // Warn at once, but then rarely: a fleet that waits for days must not fill its disks.
+                    let hint = match self.config.tls() {
+                        Some(_) => " (does that port have TLS, as `ssl` here says?)",
+                        None => "",
+                    };
                     match lock(&self.unanswered).tick(Instant::now()) {
                         Some(times) => log::warn!(
-                            "no reply from the master at {url} (times: {times}); trying again"
+                            "no reply from the master at {url}{hint} (times: {times}); trying again"
                         ),
                         None => log::info!("no reply from the master at {url}"),
                     }
@@ -352,10 +356,12 @@ impl Session {
     fn keep_key(&self, mut accepted: Box<Accepted>, instead: bool) -> Result<Verdict, ExitError> {
         if accepted.pin && !keys::pin(&self.master_file, &accepted.master, instead)? {
             let kept = keys::pinned(&self.master_file)?;
-            let same = kept.is_some_and(|kept| kept.pem == accepted.master.pem);
-            if !same && !self.terms.verify_master_sign {
-                return Ok(Verdict::Untrusted(OTHER_MASTER.to_owned()));
+            let other = kept.filter(|kept| kept.pem != accepted.master.pem);
+            if let Some(kept) = other.as_ref().filter(|_| !self.terms.verify_master_sign) {
+                let why = other_master(&self.terms, kept, &accepted.master);
+                return Ok(Verdict::Untrusted(why));
             }
+            let same = other.is_none();
             accepted.pin = !same;
             if accepted.pin {
                 keys::pin(&self.master_file, &accepted.master, true)?;

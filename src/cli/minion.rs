@@ -77,11 +77,12 @@ fn load(options: &MinionOptions) -> Result<MinionConfig, String> {
 /// Prints what is wrong with a minion's configuration. Returns the exit status.
 pub(super) fn check(config: &MinionConfig) -> i32 {
     let id = config.id.parse::<MinionId>();
-    let faults: Vec<String> = id
+    let mut faults: Vec<String> = id
         .err()
         .map(|e| format!("the option `id`: {e}"))
         .into_iter()
         .collect();
+    faults.extend(halite_minion::check::faults(config));
     let mut warnings = config.warnings.clone();
     warnings.extend(halite_minion::check::warnings(config));
     checked(&config.conf_file, &warnings, &faults)

@@ -4,6 +4,7 @@ use super::{CryptoError, pem, rng};
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use rsa::pkcs8::{ObjectIdentifier, PrivateKeyInfo, SubjectPublicKeyInfoRef};
 use std::fmt;
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// id-Ed25519 (RFC 8410, 3).
@@ -13,20 +14,20 @@ const PRIVATE: [u8; 16] = *b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x0
 /// What precedes the 32 bytes of a public key in its document (RFC 8410, 4).
 const PUBLIC: [u8; 12] = *b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
 
-/// An Ed25519 private key. Wiped when dropped, prints as `***`.
+/// An Ed25519 private key. Cheap to clone, wiped when dropped, prints as `***`.
 #[derive(Clone)]
-pub struct Ed25519Private(SigningKey);
+pub struct Ed25519Private(Arc<SigningKey>);
 
-/// An Ed25519 public key.
+/// An Ed25519 public key. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ed25519Public(VerifyingKey);
+pub struct Ed25519Public(Arc<VerifyingKey>);
 
 impl Ed25519Private {
     /// Generates a key.
     pub fn generate() -> Ed25519Private {
         let mut seed = Zeroizing::new([0; 32]);
         rng::fill_random(seed.as_mut_slice());
-        Ed25519Private(SigningKey::from_bytes(&seed))
+        Ed25519Private(Arc::new(SigningKey::from_bytes(&seed)))
     }
 
     /// Reads a PKCS#8 document.
@@ -38,7 +39,7 @@ impl Ed25519Private {
         // An OCTET STRING of 32 bytes.
         let seed = info.private_key.strip_prefix(b"\x04\x20");
         let seed = seed.and_then(|seed| seed.try_into().ok());
-        seed.map(|seed| Ed25519Private(SigningKey::from_bytes(seed)))
+        seed.map(|seed| Ed25519Private(Arc::new(SigningKey::from_bytes(seed))))
             .ok_or(bad)
     }
 
@@ -50,7 +51,7 @@ impl Ed25519Private {
 
     /// The public half.
     pub fn public(&self) -> Ed25519Public {
-        Ed25519Public(self.0.verifying_key())
+        Ed25519Public(Arc::new(self.0.verifying_key()))
     }
 
     /// Signs a message: 64 bytes, the same for the same message.
@@ -66,7 +67,10 @@ impl Ed25519Public {
         let Ok(spki) = SubjectPublicKeyInfoRef::try_from(der) else {
             return Err(bad);
         };
+        // RFC 8410, 3.
+        let has_parameters = spki.algorithm.parameters.is_some();
         let bytes = spki.subject_public_key.as_bytes();
+        let bytes = bytes.filter(|_| !has_parameters);
         let Some(bytes) = bytes.and_then(|bytes| bytes.try_into().ok()) else {
             return Err(bad);
         };
@@ -76,7 +80,7 @@ impl Ed25519Public {
         if key.is_weak() {
             return Err(CryptoError::BadKey("it is of small order"));
         }
-        Ok(Ed25519Public(key))
+        Ok(Ed25519Public(Arc::new(key)))
     }
 
     /// The key as `BEGIN PUBLIC KEY`, with a newline at the end.

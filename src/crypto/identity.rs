@@ -163,6 +163,17 @@ impl IdentityPublic {
         }
     }
 
+    /// Reads a public key that a peer presents, in clean form: one PEM block without other text.
+    ///
+    /// # Errors
+    /// As [`IdentityPublic::from_pem`], or there is other text.
+    pub fn from_bare_pem(text: &str) -> Result<IdentityPublic, CryptoError> {
+        if !pem::is_bare(text) {
+            return Err(CryptoError::BadPem("there is other text in it"));
+        }
+        IdentityPublic::from_pem(text)
+    }
+
     /// The key as `BEGIN PUBLIC KEY`, with a newline at the end.
     pub fn to_pem(&self) -> String {
         match self {

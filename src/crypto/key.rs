@@ -308,7 +308,9 @@ fn spki_key(der: &[u8]) -> Result<&[u8], CryptoError> {
 
 fn check_kind(oid: ObjectIdentifier) -> Result<(), CryptoError> {
     if oid != rsa::pkcs1::ALGORITHM_OID {
-        return Err(CryptoError::BadPem("this is not an RSA key"));
+        return Err(CryptoError::BadPem(
+            "this is neither an RSA nor an Ed25519 key",
+        ));
     }
     Ok(())
 }

@@ -65,6 +65,21 @@ pub(super) fn encode(label: &str, der: &[u8]) -> Zeroizing<String> {
     out
 }
 
+/// Whether a text in clean form is one PEM block and nothing else: a terminal shows what programs read.
+pub(super) fn is_bare(text: &str) -> bool {
+    let mut lines = text.split('\n');
+    let label = lines
+        .next()
+        .and_then(|line| line.strip_prefix("-----BEGIN ")?.strip_suffix("-----"));
+    let end = lines
+        .next_back()
+        .and_then(|line| line.strip_prefix("-----END ")?.strip_suffix("-----"));
+    let is_base64 = |c: char| c.is_ascii_alphanumeric() || "+/=".contains(c);
+    label.is_some_and(|label| {
+        Some(label) == end && label.chars().all(|c| c == ' ' || c.is_ascii_uppercase())
+    }) && lines.all(|line| line.chars().all(is_base64))
+}
+
 /// A key in the form that is sent and compared: no surrounding white space, lines joined by `\n`, none at the end
 /// (`salt/crypt.py clean_key`; Python's definition of both).
 pub fn clean_key(key: &str) -> String {

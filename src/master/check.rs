@@ -2,6 +2,7 @@
 
 use super::roles::TOPOLOGY;
 use halite_config::{ClusterConfig, MasterConfig};
+use halite_crypto::{IdentityPublic, KeyType};
 use halite_render::ext_nodes::MODULE;
 use halite_render::pillar::ext_pillar_names;
 use halite_render::python::may_have;
@@ -38,7 +39,24 @@ pub fn topology() -> String {
 pub fn denials(config: &MasterConfig) -> Vec<String> {
     let mut out = super::access::faults(config);
     out.extend(absent(config));
+    if present_key(config) == Some(KeyType::Rsa) && new_key(config) == Some(KeyType::Ed25519) {
+        out.push(format!(
+            "key_type: it is for new keys; {} is an RSA key and stays in use (docs/operations.md, \"The type of a key\")",
+            config.master_pub().display()
+        ));
+    }
     out
+}
+
+/// The type of the master's key, if there is one.
+fn present_key(config: &MasterConfig) -> Option<KeyType> {
+    let text = std::fs::read_to_string(config.master_pub()).ok()?;
+    Some(IdentityPublic::from_pem(&text).ok()?.kind())
+}
+
+/// The type that a new one would have.
+fn new_key(config: &MasterConfig) -> Option<KeyType> {
+    KeyType::named(&config.key_type)
 }
 
 /// Modules of stock Salt in the configuration that halite does not have.
@@ -157,8 +175,16 @@ pub fn faults(config: &MasterConfig) -> Vec<String> {
         ),
     );
     check(
-        halite_crypto::KeyType::named(&config.key_type).is_some(),
+        new_key(config).is_some(),
         format!("key_type: {:?} is not rsa or ed25519", config.key_type),
+    );
+    let key = present_key(config).or_else(|| new_key(config));
+    check(
+        key != Some(KeyType::Ed25519) || config.sysinspect_gateway().is_none(),
+        format!(
+            "gateways:sysinspect needs an RSA key of the master, and that in {} is, or would be, Ed25519 (key_type)",
+            config.pki_dir.display()
+        ),
     );
     check(
         (1024..=8192).contains(&config.keysize),

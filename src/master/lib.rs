@@ -36,7 +36,9 @@ pub use supervisor::{CONFIG_DIR, LOG_LEVEL, chown_logs, hand_over, supervise};
 
 use halite_config::MasterConfig;
 use halite_crypto::noise::StaticKey;
-use halite_crypto::{IdentityKey, KeyType, PrivateKey, clean_key};
+use halite_crypto::{IdentityKey, IdentityPublic, KeyType, PrivateKey, clean_key, finger};
+use halite_store::Stores;
+use halite_store::keys::KeyState;
 use halite_sys::daemon::{read_or_make, write_atomic, write_new};
 use halite_sys::exit::ExitError;
 use halite_sys::signals::StopFlag;
@@ -130,12 +132,27 @@ pub(crate) fn create_own_keys(config: &MasterConfig) -> Result<(), ExitError> {
         // The first master of a cluster: minions that know it go on.
         store_pair(&key, &read_key(&own)?)?;
     }
-    load_or_create_key(
-        &key,
-        KeyType::named(&config.key_type).unwrap_or_default(),
-        config,
-    )?;
+    let is_new = !key.exists();
+    let kind = KeyType::named(&config.key_type).unwrap_or_default();
+    let public = load_or_create_key(&key, kind, config)?.public();
+    if is_new {
+        let accepted = Stores::open(config).keys.list(KeyState::Accepted);
+        tell_of_new_key(config, &public, accepted.map_or(0, |ids| ids.len()));
+    }
     noise_key(config).map(drop)
+}
+
+/// Warns if minions are accepted that know another key.
+fn tell_of_new_key(config: &MasterConfig, public: &IdentityPublic, accepted: usize) {
+    if accepted > 0 {
+        let hash = config.hash_type.parse().unwrap_or_default();
+        log::warn!(
+            "a new key was made in {}, with the fingerprint {}. {accepted} accepted minions know another one and will refuse this \
+             master: if that is not wanted, stop it and put the old key back",
+            config.master_key().display(),
+            finger(&public.to_pem(), hash)
+        );
+    }
 }
 
 /// The master's static key for the handshake of halite's minions. It only has to be certified, which is done at each start, so

@@ -1,8 +1,29 @@
 //! What `halite-minion --check-config` tells of settings that cannot be honoured.
 
 use halite_config::MinionConfig;
+use halite_crypto::{IdentityPublic, KeyType};
 use halite_modules::execution::{engines, executors};
 use std::sync::Arc;
+
+/// What the minion cannot run with.
+pub fn faults(config: &MinionConfig) -> Vec<String> {
+    let needs_rsa = config.handshake == "salt" && config.key_type == "ed25519";
+    let fault = "key_type: Salt's sign-in (`handshake: salt`) needs an RSA key";
+    needs_rsa.then(|| fault.to_owned()).into_iter().collect()
+}
+
+/// What an option says of new keys while there is one of another type.
+pub fn present_key(config: &MinionConfig) -> Option<String> {
+    let path = config.minion_pub();
+    let text = std::fs::read_to_string(&path).ok()?;
+    let is_rsa = IdentityPublic::from_pem(&text).ok()?.kind() == KeyType::Rsa;
+    (is_rsa && config.key_type == "ed25519").then(|| {
+        format!(
+            "key_type: it is for new keys; {} is an RSA key and stays in use (docs/operations.md, \"The type of a key\")",
+            path.display()
+        )
+    })
+}
 
 /// Python files that are not used or broken, executors and engines that are not there. The minion runs without them.
 pub fn warnings(config: &MinionConfig) -> Vec<String> {
@@ -14,5 +35,6 @@ pub fn warnings(config: &MinionConfig) -> Vec<String> {
         &config.engines.0,
         "saltutil.sync_engines",
     ));
+    out.extend(present_key(config));
     out
 }

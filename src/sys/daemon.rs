@@ -80,7 +80,9 @@ pub fn make_dir(path: &Path, mode: u32) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
-    if let Some(parent) = path.parent() {
+    // None of a name alone, which is in the working directory.
+    let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    if let Some(parent) = parent {
         make_dir(parent, 0o755)?;
     }
     build(path, mode)?;

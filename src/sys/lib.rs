@@ -9,6 +9,7 @@ pub mod crypt;
 pub mod daemon;
 pub mod debug_report;
 pub mod environment;
+pub mod excerpt;
 pub mod exit;
 pub mod fork;
 pub mod held_path;

@@ -16,6 +16,7 @@ use halite_gateway::clock::Clock;
 use halite_gateway::frame::{BATCH, Protocol, thread_ended};
 use halite_gateway::master_events::{MasterEvent, MasterEvents};
 use halite_gateway::writer::{Task, WriteQueue};
+use halite_sys::excerpt::excerpt;
 use halite_sys::exit::ExitError;
 use halite_wire::Map;
 use halite_wire::ids::MinionId;
@@ -311,7 +312,8 @@ impl<'scope> Server<'scope> {
             self.unsent += 1;
             if self.unsent.is_power_of_two() {
                 log::warn!(
-                    "a message for {topic:.80?} was not sent: {e:?}; {} so far",
+                    "a message for {} was not sent: {e:?}; {} so far",
+                    excerpt(&topic, 80),
                     self.unsent
                 );
             }

@@ -2,6 +2,7 @@
 
 use super::{Change, KeptModule, KeptRuntime, Snapshot};
 use crate::wire::{Dialect, Json, Manager, Module, Runtime, Uuid};
+use halite_sys::excerpt::excerpt;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, params};
 use std::{fmt, io};
 
@@ -150,7 +151,7 @@ impl Unread {
             self.count += 1;
             if self.count == 1 {
                 let uuid: String = row.get(0).unwrap_or_default();
-                self.first = format!("{what} {uuid:.80?}");
+                self.first = format!("{what} {}", excerpt(&uuid, 80));
             }
         }
         read

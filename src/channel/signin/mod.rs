@@ -119,8 +119,17 @@ impl SignInConfig {
 }
 
 /// Why a master with another key than the pinned one is not trusted.
-pub(super) const OTHER_MASTER: &str =
-    "the master's key has changed; if that is right, remove minion_master.pub from pki_dir";
+pub(super) fn other_master(terms: &SignInConfig, known: &MasterKey, found: &MasterKey) -> String {
+    let [known, found] = [known, found].map(|master| finger(&master.pem, terms.hash));
+    let option = match terms.master_finger.is_empty() || terms.master_finger == found {
+        true => "",
+        false => ", and correct master_finger",
+    };
+    format!(
+        "the master's key has changed from {known} to {found}; if `halite-key -f master.pub` there shows the second one, remove \
+         minion_master.pub from pki_dir{option}"
+    )
+}
 
 /// The algorithm of the signatures of static keys.
 const NOISE_SIGNING: Signing = Signing::Pkcs1v15Sha224;
@@ -183,7 +192,9 @@ impl Request {
             "enc_algo" => terms.encryption.to_string(),
             "sig_algo" => terms.signing.to_string(),
         };
-        if let Some(grains) = &terms.autosign_grains {
+        // What only the handshake may follow needs no more than to ask for it: they can be secrets.
+        let is_salts = terms.key.rsa().is_some() && !terms.noise_only;
+        if let Some(grains) = terms.autosign_grains.as_ref().filter(|_| is_salts) {
             load.set("autosign_grains", grains.clone());
         }
         let token = pinned
@@ -290,7 +301,7 @@ pub fn verify(
     };
     match answer.verify_answer() {
         Ok(verdict) => verdict,
-        Err(why) => Verdict::Untrusted(why.to_owned()),
+        Err(why) => Verdict::Untrusted(why),
     }
 }
 
@@ -304,7 +315,7 @@ struct SignInReply<'a> {
 }
 
 impl SignInReply<'_> {
-    fn verify_answer(&self) -> Result<Verdict, &'static str> {
+    fn verify_answer(&self) -> Result<Verdict, String> {
         if !self.inner.contains("pub_key") {
             if let Some(master) = self.pinned {
                 self.check_wrapper(master)?;
@@ -397,20 +408,22 @@ fn trusted_master(
     terms: &SignInConfig,
     pinned: Option<&MasterKey>,
     reply: &Map,
-) -> Result<(MasterKey, bool), &'static str> {
+) -> Result<(MasterKey, bool), String> {
     let text = reply.str("pub_key").unwrap_or_default();
     let master = MasterKey::parse(text).ok_or("the master's public key cannot be read")?;
     match (reply.contains("pub_sig"), terms.verify_master_sign) {
         (true, false) => {
             return Err(
                 "the master sent a signature of its public key; set verify_master_pubkey_sign here, \
-                            or turn master_sign_pubkey off there",
+                 or turn master_sign_pubkey off there"
+                    .to_owned(),
             );
         }
         (false, true) => {
             return Err(
                 "the master sent no signature of its public key; turn verify_master_pubkey_sign off \
-                            here, or set master_sign_pubkey there",
+                 here, or set master_sign_pubkey there"
+                    .to_owned(),
             );
         }
         _ => {}
@@ -420,8 +433,8 @@ fn trusted_master(
         check_master_signature(terms, reply, text)?;
         return Ok((master, !known));
     }
-    if pinned.is_some() && !known {
-        return Err(OTHER_MASTER);
+    if let Some(pinned) = pinned.filter(|_| !known) {
+        return Err(other_master(terms, pinned, &master));
     }
     Ok((master, !known))
 }

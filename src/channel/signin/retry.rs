@@ -140,12 +140,18 @@ impl RetryPolicy {
                 log::error!("the master has as many minions as its option max_minions allows");
                 self.again(self.policy.delay.max(self.policy.wait))
             }
-            Verdict::BadAlgorithm(option) => fail(
-                1,
-                format!(
-                    "the master does not support the algorithm in the option {option}; choose one that it supports"
-                ),
-            ),
+            Verdict::BadAlgorithm(option) => {
+                let message = format!(
+                    "the master does not support the algorithm in the option {option}, or takes no sign-in of Salt's kind (its key is Ed25519): \
+                     choose another one, or remove `handshake: salt`"
+                );
+                if self.policy.once {
+                    return fail(1, message);
+                }
+                // It is not signed: anybody on the way can say so.
+                log::error!("{message}");
+                self.grown()
+            }
             Verdict::WrongFinger(finger) => fail(
                 EXIT_FINGER,
                 format!(

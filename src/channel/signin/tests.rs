@@ -1,5 +1,6 @@
 use super::*;
 use crate::testing::{Json, json, list, master, private, terms, text, unhex, value};
+use halite_crypto::KeyType;
 use std::time::Duration;
 
 const NONCE: &str = "0123456789abcdef0123456789abcdef";
@@ -94,6 +95,24 @@ fn autosign_grains_go_before_the_token() {
             "pub"
         ]
     );
+}
+
+#[test]
+fn what_asks_for_the_handshake_alone_has_no_secrets() {
+    let new = |terms: &SignInConfig| {
+        let request = Request::new(terms, None, NONCE);
+        let envelope = msgpack::decode(&request.body).unwrap().into_map().unwrap();
+        envelope.get("load").unwrap().as_map().unwrap().clone()
+    };
+    let mut terms = terms();
+    terms.autosign_grains = Some(halite_wire::map! {"uuid" => "x"});
+    assert!(new(&terms).contains("autosign_grains"));
+    terms.noise_only = true;
+    assert!(!new(&terms).contains("autosign_grains"));
+    terms.noise_only = false;
+    terms.key = IdentityKey::generate(KeyType::Ed25519, 0).unwrap();
+    let load = new(&terms);
+    assert!(!load.contains("autosign_grains") && !load.contains("pub"));
 }
 
 #[test]
@@ -401,10 +420,13 @@ fn refusals_end_or_wait() {
         ..policy()
     };
     assert_eq!(one(patient, Verdict::Rejected), again(10));
-    assert_eq!(
-        status(one(policy(), Verdict::BadAlgorithm("signing_algorithm"))),
-        1
-    );
+    let bad = || Verdict::BadAlgorithm("signing_algorithm");
+    assert_eq!(one(policy(), bad()), again(10));
+    let command = RetryOptions {
+        once: true,
+        ..policy()
+    };
+    assert_eq!(status(one(command, bad())), 1);
     assert_eq!(
         status(one(policy(), Verdict::WrongFinger("aa".into()))),
         EXIT_FINGER

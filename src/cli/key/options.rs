@@ -321,6 +321,7 @@ impl KeyOptions {
             }
         }
         match self.keysize {
+            Some(_) if self.key_type != "rsa" => Err("--keysize is for RSA keys"),
             Some(bits) if bits < MIN_KEYSIZE => Err(TOO_SHORT),
             Some(bits) if bits as usize > MAX_BITS => Err(TOO_LONG),
             _ => Ok(()),

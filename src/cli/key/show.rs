@@ -85,7 +85,10 @@ impl KeyScreen {
     /// Ids with a text each, by group.
     pub fn texts(&mut self, texts: &KeyTexts) -> io::Result<()> {
         let groups = texts.iter().map(|(group, entries)| {
-            let entries: Map = entries.iter().map(|(id, text)| (id, text)).collect();
+            let entries: Map = entries
+                .iter()
+                .map(|(id, text)| (id, without_controls(text)))
+                .collect();
             (*group, entries)
         });
         let data: Map = groups.collect();
@@ -112,4 +115,12 @@ impl KeyScreen {
     pub fn finish(mut self) -> io::Result<()> {
         self.stdout.flush()
     }
+}
+
+/// What a minion sent, without what a terminal would obey: one key could be shown in place of another.
+fn without_controls(text: &str) -> String {
+    let is_shown = |c: &char| !c.is_control() || *c == '\n';
+    text.chars()
+        .map(|c| if is_shown(&c) { c } else { '\u{fffd}' })
+        .collect()
 }

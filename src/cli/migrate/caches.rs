@@ -42,9 +42,13 @@ fn master_key(config: &MasterConfig, report: &mut Report) {
         }
     };
     let (verdict, note) = match IdentityKey::from_pem(&text) {
-        Ok(_) => (
+        Ok(IdentityKey::Rsa(_)) => (
             Verdict::Supported,
             "can be read; minions will recognise halite by it".to_owned(),
+        ),
+        Ok(IdentityKey::Ed25519(_)) => (
+            Verdict::Different,
+            "an Ed25519 key (key_type): stock minions cannot sign in".to_owned(),
         ),
         Err(e) => (Verdict::NeedsAction, format!("halite cannot use it: {e}")),
     };

@@ -139,7 +139,8 @@ fn keys_of_halite_alone(source: &MasterConfig, done: &mut TransferReport) -> Res
         .collect();
     if !ids.is_empty() {
         done.hints.push(format!(
-            "stock Salt does not know the Ed25519 keys of {}: remove minion.pem and the option key_type there, and accept the new key",
+            "stock Salt does not know the Ed25519 keys of {}: remove minion.pem and the option key_type there, `salt-key -d` them, and accept \
+             their new keys",
             ids.join(", ")
         ));
     }

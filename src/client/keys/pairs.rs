@@ -73,7 +73,14 @@ fn pair(
         dir.join(format!("{name}.pub")),
     );
     if path.exists() {
-        return private_key(&path);
+        let key = private_key(&path)?;
+        return match key.kind() == kind {
+            true => Ok(key),
+            false => Err(KeyPairError::Key(
+                path,
+                format!("it is there, and is {}", key.kind()),
+            )),
+        };
     }
     let io_error = |path: &Path| {
         let path = path.to_owned();

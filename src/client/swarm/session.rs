@@ -259,9 +259,9 @@ impl SignIn {
             Verdict::Rejected => Err(SessionError::Rejected),
             Verdict::Full => Err(SessionError::Full),
             Verdict::Untrusted(why) => SessionError::wrong(format!("sign-in: {why}")),
-            Verdict::BadAlgorithm(option) => {
-                SessionError::wrong(format!("the master does not support the {option}"))
-            }
+            Verdict::BadAlgorithm(option) => SessionError::wrong(format!(
+                "the master does not support the {option}, or its key is Ed25519 (--noise)"
+            )),
             Verdict::Unreadable | Verdict::Silence | Verdict::WrongFinger(_) => {
                 SessionError::wrong("the reply to a sign-in cannot be read")
             }

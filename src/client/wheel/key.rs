@@ -12,7 +12,7 @@ use halite_store::keys::{KeyState, universal_newlines};
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Allowed sizes of a new key pair in bits: each doubling takes eight times as long.
 const KEYSIZE: std::ops::RangeInclusive<i64> = 2048..=8192;
@@ -376,12 +376,11 @@ fn bits(wanted: Option<i64>) -> Result<u32, RunError> {
 }
 
 fn key_type(args: &Args, at: usize) -> Result<KeyType, RunError> {
-    let name = args.text(at, "key_type");
-    let name = name.as_deref().unwrap_or("rsa");
-    KeyType::named(name).ok_or_else(|| {
-        let known = KeyType::NAMES.join(" or ");
-        invalid(format!("key_type {name:?} is not {known}"))
-    })
+    let kind = match args.get(at, "key_type") {
+        None | Some(Value::Nil) => Some(KeyType::Rsa),
+        Some(name) => name.as_str().and_then(KeyType::named),
+    };
+    kind.ok_or_else(|| invalid(format!("key_type is not {}", KeyType::NAMES.join(" or "))))
 }
 
 fn pair(kind: KeyType, keysize: Option<i64>) -> Result<Map, RunError> {
@@ -396,7 +395,8 @@ fn gen_accept(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
         .unwrap_or_default()
         .parse()
         .map_err(|e| invalid(format!("{e}")))?;
-    let store = Stores::open(context.config).keys;
+    let stores = Stores::open(context.config);
+    let store = &stores.keys;
     let force = args.flag(2, "force");
     let exists = || Ok::<_, io::Error>(!force && store.get(KeyState::Accepted, &id)?.is_some());
     if exists()? {
@@ -409,10 +409,23 @@ fn gen_accept(context: &WheelContext, args: &Args) -> Result<Value, RunError> {
         return Ok(Value::Map(Map::new()));
     }
     store.put(KeyState::Accepted, &id, pair.str("pub").unwrap_or_default())?;
+    // Whoever has the key that it had before, has its session.
+    stores.sessions.remove(&id)?;
     Ok(Value::Map(pair))
 }
 
-/// A path from the network: below `pki_dir`, without a symlink that leads out.
+/// The result of a function as events and the job cache have it: a new private key is for its caller alone.
+pub(super) fn without_private_key(fun: &str, mut value: Value) -> Value {
+    if let (true, Value::Map(pair)) = (fun.starts_with("key.gen"), &mut value)
+        && pair.contains("priv")
+    {
+        pair.set("priv", "***");
+    }
+    value
+}
+
+/// A path from the network: below `pki_dir`, without a symlink that leads out, and not among the keys of minions, where a file
+/// is a key.
 fn below_pki(config: &MasterConfig, text: &str) -> Result<PathBuf, RunError> {
     let pki = &config.pki_dir;
     let path = pki.join(text);
@@ -422,15 +435,20 @@ fn below_pki(config: &MasterConfig, text: &str) -> Result<PathBuf, RunError> {
     });
     let parent = path.ancestors().find(|a| a.exists());
     let real = |p: &std::path::Path| p.canonicalize().ok();
+    let is_apart = |at: &Path| {
+        let dirs = KeyState::ALL.map(|state| config.minion_keys(state.dir()));
+        let mut dirs = dirs.iter().flat_map(|dir| [Some(dir.clone()), real(dir)]);
+        !dirs.any(|dir| dir.is_some_and(|dir| at.starts_with(dir)))
+    };
     let stays = match (parent.and_then(real), real(pki)) {
-        (Some(parent), Some(pki)) => parent.starts_with(pki),
+        (Some(parent), Some(pki)) => parent.starts_with(pki) && is_apart(&parent),
         _ => false,
     };
-    if inside && stays {
+    if inside && stays && is_apart(&path) {
         Ok(path)
     } else {
         Err(invalid(format!(
-            "{text:?} is not below pki_dir; use halite-key on the master's host for other directories"
+            "{text:?} is not below pki_dir, or among the keys of minions; use halite-key on the master's host for other directories"
         )))
     }
 }
@@ -454,10 +472,18 @@ fn gen_signature(context: &WheelContext, args: &Args) -> Result<Value, RunError>
         None => Ok(String::new()),
         Some(text) => below_pki(config, &text).map(|p| p.to_string_lossy().into_owned()),
     };
+    // Else whoever may call this could have another key signed, or by another key.
+    let own = |at, name, own: PathBuf| match path(at, name)? {
+        path if path.is_empty() || Path::new(&path) == own => Ok(path),
+        path => Err(invalid(format!(
+            "{name}: {path} is not {}; use halite-key on the master's host for other keys",
+            own.display()
+        ))),
+    };
     let size = args.int(4, "keysize").unwrap_or(config.keysize.into());
     let options = SignatureOptions {
-        private: path(0, "priv")?,
-        public: path(1, "pub")?,
+        private: own(0, "priv", config.sign_key())?,
+        public: own(1, "pub", config.master_pub())?,
         directory: path(2, "signature_path")?,
         create: args.flag(3, "auto_create"),
         bits: bits(Some(size))?,

@@ -125,7 +125,7 @@ pub fn answer(config: &MasterConfig, call: &Call) -> Map {
         log::info!("the wheel function {:?} failed: {e}", call.fun);
         (e.event_text("wheel", &call.fun).into(), false)
     });
-    data.set("return", value.clone());
+    data.set("return", key::without_private_key(&call.fun, value.clone()));
     data.set("success", success);
     fire("ret", &mut data);
     let mut answer = halite_wire::map! {"return" => value, "success" => success};

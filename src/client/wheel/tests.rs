@@ -1,6 +1,10 @@
 //! Wheel functions on a directory of their own.
 
 use super::*;
+use halite_crypto::{CipherKind, IdentityKey, KeyType};
+use halite_store::Stores;
+use halite_store::keys::KeyState;
+use halite_wire::ids::MinionId;
 use std::path::Path;
 
 fn config(dir: &Path, more: Map) -> MasterConfig {
@@ -177,8 +181,75 @@ fn keys_change_their_state() {
     );
     let gone = run(&config, "key.delete", &args(vec!["*".into()])).unwrap();
     assert_eq!(gone, Value::Map(Map::new()));
-    for bad in ["/tmp", "../.."] {
+    for bad in ["/tmp", "../..", "minions", "minions_pre/x"] {
         let made = call(&config, "key.gen_keys", vec![bad.into()]);
         assert!(made.unwrap_err().to_string().contains("not below pki_dir"));
     }
+}
+
+#[test]
+fn new_keys_are_what_was_asked_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = config(dir.path(), halite_wire::map! {"salt_series" => "3006"});
+    let stores = Stores::open(&config);
+    let id: MinionId = "web1".parse().unwrap();
+    let pair = |args: Vec<Value>| {
+        let pair = call(&config, "key.gen_accept", args).unwrap();
+        IdentityKey::from_pem(pair.as_map().unwrap().str("priv").unwrap()).unwrap()
+    };
+    std::fs::create_dir_all(config.cachedir.join("sessions")).unwrap();
+    let nil = || Value::Nil;
+    let kind = pair(vec!["web1".into(), nil(), nil(), "ed25519".into()]).kind();
+    assert_eq!(kind, KeyType::Ed25519);
+    let session = stores
+        .sessions
+        .get_or_create(CipherKind::Salt, &id, "")
+        .unwrap();
+    assert_eq!(
+        pair(vec!["web1".into(), nil(), true.into()]).kind(),
+        KeyType::Rsa
+    );
+    let next = stores
+        .sessions
+        .get_or_create(CipherKind::Salt, &id, "")
+        .unwrap();
+    assert_ne!(session.as_str(), next.as_str());
+    for bad in [Value::from("dsa"), true.into(), Vec::<String>::new().into()] {
+        let made = call(&config, "key.gen", vec![nil(), nil(), bad]);
+        assert!(made.unwrap_err().to_string().contains("key_type"));
+    }
+}
+
+#[test]
+fn only_the_masters_key_is_signed() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = config(dir.path(), halite_wire::map! {"salt_series" => "3006"});
+    let stores = Stores::open(&config);
+    call(&config, "key.gen_keys", vec![Value::Nil, "master".into()]).unwrap();
+    let stranger = IdentityKey::generate(KeyType::Ed25519, 0).unwrap();
+    let id = "evil".parse().unwrap();
+    let keys = &stores.keys;
+    keys.put(KeyState::Pending, &id, &stranger.public().to_pem())
+        .unwrap();
+    let sign = |private: &str, public: &str, place: &str| {
+        let args = vec![private.into(), public.into(), place.into(), true.into()];
+        call(&config, "key.gen_signature", args)
+    };
+    for (private, public, place) in [
+        ("", "minions_pre/evil", ""),
+        ("master.pem", "", ""),
+        ("", "", "minions"),
+    ] {
+        assert!(sign(private, public, place).is_err(), "{private} {public}");
+    }
+    assert_eq!(sign("", "master.pub", "").unwrap(), true.into());
+}
+
+#[test]
+fn a_new_private_key_is_for_its_caller() {
+    let pair = || Value::Map(halite_wire::map! {"priv" => "secret", "pub" => "p"});
+    let told = key::without_private_key("key.gen_accept", pair());
+    let want = Value::Map(halite_wire::map! {"priv" => "***", "pub" => "p"});
+    assert_eq!(told, want);
+    assert_eq!(key::without_private_key("own.fun", pair()), pair());
 }

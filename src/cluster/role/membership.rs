@@ -9,6 +9,7 @@ use crate::record::{LARGEST, META, Meta, PAIR, PUBLICATION};
 use crate::sync::{Joins, Put};
 use halite_crypto::{IdentityKey, random_hex};
 use halite_master::master_key;
+use halite_sys::excerpt::excerpt;
 use halite_sys::exit::ExitError;
 use halite_sys::time::unix_now;
 use std::time::{Duration, Instant};
@@ -364,8 +365,9 @@ impl Cluster<'_> {
         self.refused += 1;
         if let Some(times) = self.strangers.tick(Instant::now()) {
             log::error!(
-                "cluster: {name:.100?} in the bucket was not written by a master of this cluster, or is an old value (times: \
-                 {times}); it is ignored. Do all masters have the same cluster_secret, and who else can write to NATS?"
+                "cluster: {} in the bucket was not written by a master of this cluster, or is an old value (times: \
+                 {times}); it is ignored. Do all masters have the same cluster_secret, and who else can write to NATS?",
+                excerpt(name, 100)
             );
         }
     }

@@ -47,6 +47,7 @@ use halite_master::score::Score;
 use halite_store::Stores;
 use halite_store::local::cluster_secret;
 use halite_store::presence::Addresses;
+use halite_sys::excerpt::excerpt;
 use halite_sys::exit::ExitError;
 use halite_sys::log_limiter::LogLimiter;
 use halite_sys::shared::SharedSecret;
@@ -485,7 +486,7 @@ impl<'a> Cluster<'a> {
             revision,
         } = &entry;
         let revision = *revision;
-        log::debug!("cluster: {name:.100?} has revision {revision}");
+        log::debug!("cluster: {} has revision {revision}", excerpt(name, 100));
         match name.as_str() {
             META => self.check_meta(value, revision),
             PAIR => self.check_pair(value, revision),

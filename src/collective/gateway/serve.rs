@@ -17,6 +17,7 @@ use halite_config::CollectiveGateway;
 use halite_gateway::frame::{BATCH, Protocol, thread_ended};
 use halite_gateway::master_events::{MasterEvent, MasterEvents};
 use halite_gateway::writer::WriteQueue;
+use halite_sys::excerpt::excerpt;
 use halite_sys::exit::ExitError;
 use halite_wire::Map;
 use halite_wire::ids::MinionId;
@@ -272,11 +273,12 @@ impl<'scope> Server<'scope> {
         // A flood makes a few lines, not a million.
         if self.warned.is_power_of_two() {
             log::warn!(
-                "a message of {sender:.80?} is refused: {why}; {} refused so far",
+                "a message of {} is refused: {why}; {} refused so far",
+                excerpt(sender, 80),
                 self.warned
             );
         } else {
-            log::debug!("a message of {sender:.80?} is refused: {why}");
+            log::debug!("a message of {} is refused: {why}", excerpt(sender, 80));
         }
     }
 

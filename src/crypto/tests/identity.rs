@@ -98,6 +98,32 @@ fn keys_for_which_anybody_can_sign_are_refused() {
 }
 
 #[test]
+fn presented_keys_have_no_other_text() {
+    let rsa = clean_key(SMALL_PUB);
+    let pkcs1 = both()[0].public().rsa().unwrap().to_pkcs1_pem();
+    for good in [&rsa, &clean_key(PUBLIC), &clean_key(&pkcs1)] {
+        assert!(IdentityPublic::from_bare_pem(good).is_ok(), "{good}");
+        let second = clean_key(PUBLIC);
+        let other_end = good.replace("END ", "END RSA ");
+        for bad in [
+            format!("x\n{good}"),
+            format!("{good}\nx"),
+            format!("{good}\n{second}"),
+            good.replacen('\n', "\n\x1b[2J", 1),
+            good.replacen('\n', "\nProc-Type: 4\n", 1),
+            good.replacen("BEGIN", "BEGIN \x1b]0;", 1),
+            other_end,
+        ] {
+            assert!(IdentityPublic::from_bare_pem(&bad).is_err(), "{bad:?}");
+        }
+    }
+    // Parameters, which RFC 8410 does not allow: the same key in another text.
+    let der = [&unhex(&"302c300706032b65700500032100".into())[..], &[9; 32]].concat();
+    let pem = pem::encode("PUBLIC KEY", &der);
+    assert!(IdentityPublic::from_pem(&pem).is_err());
+}
+
+#[test]
 fn other_documents_are_no_keys() {
     let x25519 = PUBLIC.replace("K2VwAyEA", "K2VuAyEA");
     for text in ["", "x", PRIVATE, &x25519, &PUBLIC.replace("ZuE=", "Zg==")] {

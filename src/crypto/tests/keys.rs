@@ -70,11 +70,11 @@ fn names_what_is_wrong<B: Backend>() {
     says(public_error::<B>(SMALL), "this is a private key");
     says(
         public_error::<B>(include_str!("pem/ec-pub.pem")),
-        "not an RSA key",
+        "neither an RSA nor",
     );
     says(
         private_error::<B>(include_str!("pem/ec-pkcs8.pem")),
-        "not an RSA key",
+        "neither an RSA nor",
     );
     says(public_error::<B>(""), "no BEGIN line");
     says(

@@ -3,6 +3,7 @@
 use super::context::Context;
 use crate::admission::{Candidate, Verdict};
 use halite_crypto::{CipherKind, IdentityPublic, clean_key};
+use halite_sys::excerpt::excerpt;
 use halite_sys::exit::ExitError;
 use halite_wire::ids::MinionId;
 use halite_wire::{Map, Value};
@@ -24,7 +25,7 @@ pub(super) fn admit(
 ) -> Result<Result<(MinionId, IdentityPublic), Value>, ExitError> {
     let text = load.str("id").unwrap_or_default();
     let Ok(id) = text.parse::<MinionId>() else {
-        log::warn!(peer:% = peer; "{peer} tried to sign in with an invalid id: {text:.64?}");
+        log::warn!(peer:% = peer; "{peer} tried to sign in with an invalid id: {}", excerpt(text, 64));
         return Ok(Err(false.into()));
     };
     let Some(presented) = load
@@ -34,7 +35,9 @@ pub(super) fn admit(
     else {
         return Ok(Err(false.into()));
     };
-    let Ok(key) = IdentityPublic::from_pem(&presented) else {
+    // Only the key as programs write it: it is stored and shown as it came.
+    let key = IdentityPublic::from_bare_pem(&presented);
+    let Ok(key) = key else {
         log::warn!(minion:% = id, peer:% = peer; "{peer} tried to sign in as {id} with an invalid public key");
         return Ok(Err(false.into()));
     };

@@ -4,10 +4,12 @@
 use super::admit::admit;
 use super::context::Context;
 use halite_crypto::{CipherKind, Encryption, IdentityPublic, PrivateKey, PublicKey, Signing};
+use halite_sys::excerpt::excerpt;
 use halite_sys::exit::ExitError;
 use halite_wire::ids::MinionId;
 use halite_wire::msgpack::{self, Profile};
 use halite_wire::{Map, Value};
+use std::time::Instant;
 
 /// Handles one sign-in request: that of a halite peer if it has the field `noise`, which stock peers do not know.
 pub(crate) fn request(worker: &mut Context, load: &Map, peer: &str) -> Result<Value, ExitError> {
@@ -30,11 +32,14 @@ fn salt(worker: &mut Context, load: &Map, peer: &str) -> Result<Value, ExitError
         return bad("bad sig algo");
     };
     let Some(master) = worker.master.rsa().cloned() else {
-        log::warn!(
-            peer:% = peer;
-            "{peer} as {:.64?} signs in as Salt's minions do, which need an RSA key of the master; this one is {} (key_type)",
-            load.str("id").unwrap_or_default(), worker.master.kind()
-        );
+        // Stock minions ask every few seconds, for ever.
+        if let Some(times) = worker.unfit.tick(Instant::now()) {
+            log::warn!(
+                peer:% = peer;
+                "{peer} as {} signs in as Salt's minions do, which need an RSA key of the master; this one is {} (key_type; times: {times})",
+                excerpt(load.str("id").unwrap_or_default(), 64), worker.master.kind()
+            );
+        }
         return bad("bad sig algo");
     };
     let is_rsa = |key: &IdentityPublic| match key.rsa() {
@@ -56,7 +61,6 @@ fn salt(worker: &mut Context, load: &Map, peer: &str) -> Result<Value, ExitError
 }
 
 /// The reply to a minion that may sign in; `None` if we do not have its `enc_algo`.
-
 fn accepted(
     worker: &mut Context,
     id: &MinionId,
@@ -96,10 +100,6 @@ fn accepted(
         .stores
         .sessions
         .get_or_create(CipherKind::Salt, id, "")?;
-    if worker.config.publish_private {
-        // Stock's minion in place of halite's: it could not read private jobs.
-        worker.stores.sessions.end(CipherKind::Gcm, id)?;
-    }
     reply.set(
         "aes",
         key.encrypt(enc_algo, aes.text.as_bytes()).map_err(crypto)?,

@@ -15,6 +15,7 @@ use halite_store::files::FileServer;
 use halite_store::keys::{KeyState, Version};
 use halite_store::tokens::TokenDigest;
 use halite_sys::exit::ExitError;
+use halite_sys::log_limiter::LogLimiter;
 use halite_sys::scoreboard::Scoreboard;
 use halite_sys::shared::SharedSecret;
 use halite_sys::slots::Slot;
@@ -85,6 +86,8 @@ pub(crate) struct Context {
     pillar: Option<Rc<PillarCompiler>>,
     /// Counters of this worker.
     pub stats: Stats,
+    /// Sign-ins that this master's key is not fit for.
+    pub unfit: LogLimiter,
 }
 
 /// Counters of one worker.
@@ -256,6 +259,7 @@ impl Context {
             unknown: HashMap::new(),
             pillar: None,
             stats: Stats::default(),
+            unfit: LogLimiter::default(),
             master,
             master_pub,
             signing,
@@ -509,6 +513,16 @@ impl Context {
             peer.session = Some((kind, version, key));
         }
         Some(opened)
+    }
+
+    /// Ends a session of `id`, if it has one of this kind.
+    pub fn end_session(&self, kind: CipherKind, id: &MinionId) {
+        let sessions = &self.stores.sessions;
+        if sessions.version(kind, id).is_some()
+            && let Err(e) = sessions.end(kind, id)
+        {
+            log::error!(minion:% = id; "a session of {id} cannot be ended: {e}");
+        }
     }
 
     /// Stores and fires the returns and events that wait.

@@ -6,6 +6,7 @@ use super::admit::{accepted_again, admit};
 use super::context::{CertifiedKey, Context};
 use halite_crypto::noise::{Responder, Signer, fingerprint, prologue, statement};
 use halite_crypto::{CipherKind, IdentityPublic, Signing};
+use halite_sys::excerpt::excerpt;
 use halite_sys::exit::ExitError;
 use halite_wire::budget::Budget;
 use halite_wire::ids::MinionId;
@@ -31,7 +32,7 @@ pub(super) fn request(
         Ok(responder) => responder,
         // Made for a static key that this master had before.
         Err(e) => {
-            log::debug!(peer:% = peer; "{peer} as {id:.64?}: {e}");
+            log::debug!(peer:% = peer; "{peer} as {}: {e}", excerpt(id, 64));
             return Ok(introduction(worker, load));
         }
     };
@@ -70,7 +71,7 @@ fn answer(
         return Ok(refused(false.into()));
     };
     if load.str("id") != Some(id) {
-        log::warn!(peer:% = peer; "{peer} as {id:.64?}: it says another id in the handshake");
+        log::warn!(peer:% = peer; "{peer} as {}: it says another id in the handshake", excerpt(id, 64));
         return Ok(refused(false.into()));
     }
     let statement = statement(Signer::Minion, &responder.minion, &worker.noise.master);

@@ -95,6 +95,9 @@ pub fn run(config: MinionConfig, start: Start, report: &mut Report) -> Result<()
     set_process_fields(&[(Field::Minion, &minion.config.id)]);
     minion.service.ready("signing in at the master");
     log::info!("minion {} starting", minion.config.id);
+    if let Some(warning) = crate::check::present_key(&minion.config) {
+        log::warn!("{warning}");
+    }
     let delay = Duration::from_secs(minion.config.random_startup_delay).mul_f64(chance());
     let sleep = |time: Duration| {
         debug_report::write_if_asked("halite-minion", String::new);

@@ -266,6 +266,11 @@ fn strangers_get_nothing_at(options: &str, kind: KeyType) {
         ("sig", Value::Nil),
         ("pub", other.str("pub").unwrap().into()),
         ("pub", "x".into()),
+        ("pub", format!("x\n{}", own.str("pub").unwrap()).into()),
+        (
+            "pub",
+            format!("{}\n\x1b[2J", own.str("pub").unwrap()).into(),
+        ),
         ("id", "m2".into()),
         ("id", Value::Nil),
     ] {
@@ -343,6 +348,29 @@ fn sessions_are_for_one_minion_and_one_cipher() {
     assert!(salts.open(&nonce, &peer.send(&request)).is_ok());
     let (request, nonce) = one.seal("m1", &keys, &load);
     assert!(one.open(&nonce, &peer.send(&request)).is_ok());
+}
+
+/// The public key in a sign-in of Salt's is no secret, and thus no proof that stock's minion has taken the place of halite's.
+#[test]
+fn what_anybody_can_repeat_ends_no_session() {
+    let master = Master::start("publish_private: true");
+    let peer = Peer::new(&master);
+    let keys = MinionKeys::new(peer.key.clone()).with_noise();
+    let load = map! {"cmd" => "_aes_keys", "id" => "m1"};
+    let ours = session(&peer, &keys, "m1");
+    let works = || {
+        let (request, nonce) = ours.seal("m1", &keys, &load);
+        ours.open(&nonce, &peer.send(&request)).is_ok()
+    };
+    let salt = MinionKeys::new(peer.key.clone());
+    let (sign_in, hello) = SignIn::begin("m1", &salt, None, None);
+    let reply = peer.send(&hello);
+    assert!((0..20).all(|_| works()));
+    // Who can read the reply is a minion without the handshake.
+    let theirs = sign_in.finish(None, &reply).unwrap();
+    let (request, nonce) = theirs.seal("m1", &salt, &load);
+    assert!(theirs.open(&nonce, &peer.send(&request)).is_ok());
+    assert!((0..20).all(|_| !works()));
 }
 
 /// Sessions end with their time and with the key that they were made for.

@@ -195,9 +195,9 @@ impl Exchange {
                 })
             }
             (State::Noise { .. }, None) => untrusted(LOST),
-            (State::Salt(_), _) if terms.key.rsa().is_none() => {
-                untrusted("the master is not halite's, and this minion's key is Ed25519 (key_type)")
-            }
+            (State::Salt(_), _) if terms.key.rsa().is_none() => untrusted(
+                "the master is not halite's, and this minion's key is Ed25519: for an RSA key, remove minion.pem from pki_dir, and the option key_type",
+            ),
             (State::Salt(_), _) if terms.noise_only => {
                 untrusted("the master is not halite's, and `handshake` is `noise`")
             }
@@ -226,7 +226,7 @@ fn introduced(
     about: &Map,
 ) -> Result<Introduced, Verdict> {
     let untrusted = |why: &str| Verdict::Untrusted(why.to_owned());
-    let (master, pin) = trusted_master(terms, pinned, about).map_err(untrusted)?;
+    let (master, pin) = trusted_master(terms, pinned, about).map_err(Verdict::Untrusted)?;
     let key: Option<StaticPublic> = about.bytes("key").and_then(|key| key.try_into().ok());
     let key = key.ok_or_else(|| untrusted("the master's static key cannot be read"))?;
     let signature = about.bytes("sig").unwrap_or_default();
