@@ -3,13 +3,23 @@
 use halite_config::MinionConfig;
 use halite_crypto::{IdentityPublic, KeyType};
 use halite_modules::execution::{engines, executors};
+use halite_transport::tls::{ClientTls, Trust};
 use std::sync::Arc;
 
 /// What the minion cannot run with.
 pub fn faults(config: &MinionConfig) -> Vec<String> {
-    let needs_rsa = config.handshake == "salt" && config.key_type == "ed25519";
-    let fault = "key_type: Salt's sign-in (`handshake: salt`) needs an RSA key";
-    needs_rsa.then(|| fault.to_owned()).into_iter().collect()
+    let mut out = Vec::new();
+    if config.handshake == "salt" && config.key_type == "ed25519" {
+        out.push("key_type: Salt's sign-in (`handshake: salt`) needs an RSA key".to_owned());
+    }
+    let tls = config.tls().map(|options| ClientTls {
+        options: options.clone(),
+        trust: Trust::Host,
+    });
+    if let Some(Err(e)) = tls.map(|tls| tls.check()) {
+        out.push(format!("ssl: {e}"));
+    }
+    out
 }
 
 /// What an option says of new keys while there is one of another type.

@@ -102,6 +102,14 @@ pub struct ClientTls {
 }
 
 impl ClientTls {
+    /// Whether the files can be used now.
+    ///
+    /// # Errors
+    /// One cannot: which and why.
+    pub fn check(&self) -> io::Result<()> {
+        self.open("localhost").map(drop)
+    }
+
     /// TLS for one connection to `host`, a name or an address.
     ///
     /// # Errors
