@@ -24,7 +24,7 @@ use halite::collective::wire::choria::{self, Generation, SecureReply, SecureRequ
 use halite::collective::wire::core::{self, CoreReply, CoreRequest, Sealed};
 use halite::collective::wire::subjects::Bus;
 use halite::collective::wire::{Form, Packet, RpcReply, RpcRequest};
-use halite::crypto::{Crypticle, KeyString};
+use halite::crypto::{Crypticle, IdentityKey, IdentityPublic, KeyString, clean_key};
 use halite::jinja::{Environment, EnvironmentOptions, LoadedTemplate, Obj, TemplateLoader};
 use halite::python::marshal as python;
 use halite::sysinspect::target::{Minion, Query};
@@ -68,6 +68,7 @@ pub const ALL: &[Entry] = &[
     ("tcp_frame", tcp_frames),
     ("ws_stream", ws_stream),
     ("proxy_header", proxy_header),
+    ("identity_key", identity_key),
     ("ruby_marshal", ruby_marshal),
     ("ruby_psych", ruby_psych),
     ("python_marshal", python_marshal),
@@ -426,6 +427,25 @@ pub fn tcp_frames(data: &[u8]) {
         let reply = [tcp::frame_start(&head), body.clone()].concat();
         let again = tcp::Frame::parse(&reply).unwrap();
         assert_eq!((again.head, again.body), (&head[..], &body[..]));
+    }
+}
+
+/// A public key that a peer presents, and what key files hold. A key reads the same as it was written.
+pub fn identity_key(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    if let Ok(key) = IdentityPublic::from_bare_pem(&clean_key(&text)) {
+        let written = key.to_pem();
+        assert_eq!(IdentityPublic::from_pem(&text).as_ref(), Ok(&key));
+        assert_eq!(
+            IdentityPublic::from_bare_pem(&clean_key(&written)).as_ref(),
+            Ok(&key)
+        );
+        assert!(key.rsa().is_some() || clean_key(&written) == clean_key(&text));
+        assert!(!key.made_tok(data) && !key.agent_fingerprint().is_empty());
+    }
+    if let Ok(key) = IdentityKey::from_pem(&text) {
+        let again = IdentityKey::from_pem(&key.to_pem()).expect("it was written by us");
+        assert_eq!(again.public(), key.public());
     }
 }
 

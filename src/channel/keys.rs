@@ -34,9 +34,10 @@ pub fn own_key(config: &MinionConfig) -> Result<IdentityKey, ExitError> {
         None => generate(config, &path)?,
     };
     let public = config.minion_pub();
-    let text = key.public().to_pem();
+    let is_ours = |there: &str| IdentityPublic::from_pem(there).as_ref() == Ok(&key.public());
     // One of another pair would be shown as ours.
-    if read(&public)?.is_none_or(|there| clean_key(&there) != clean_key(&text)) {
+    if !read(&public)?.is_some_and(|there| is_ours(&there)) {
+        let text = key.public().to_pem();
         write_atomic(&public, text.as_bytes(), 0o644)
             .map_err(|e| ExitError::io("public key", &public, &e))?;
     }

@@ -2,7 +2,7 @@
 //! for installations of halite alone.
 
 use super::ed25519::{self, Ed25519Private, Ed25519Public};
-use super::{CryptoError, HashType, PrivateKey, PublicKey, Signing, pem};
+use super::{CryptoError, HashType, PrivateKey, PublicKey, Signing, clean_key, pem};
 use rsa::pkcs8::{PrivateKeyInfo, SubjectPublicKeyInfoRef};
 use std::fmt;
 use zeroize::Zeroizing;
@@ -163,15 +163,21 @@ impl IdentityPublic {
         }
     }
 
-    /// Reads a public key that a peer presents, in clean form: one PEM block without other text.
+    /// Reads a public key that a peer presents, in clean form: one PEM block without other text. An Ed25519 key has one text;
+    /// peers of Salt may break the lines of theirs as they like.
     ///
     /// # Errors
     /// As [`IdentityPublic::from_pem`], or there is other text.
     pub fn from_bare_pem(text: &str) -> Result<IdentityPublic, CryptoError> {
+        let other = CryptoError::BadPem("there is other text in it");
         if !pem::is_bare(text) {
-            return Err(CryptoError::BadPem("there is other text in it"));
+            return Err(other);
         }
-        IdentityPublic::from_pem(text)
+        let key = IdentityPublic::from_pem(text)?;
+        match key.rsa().is_some() || clean_key(&key.to_pem()) == text {
+            true => Ok(key),
+            false => Err(other),
+        }
     }
 
     /// The key as `BEGIN PUBLIC KEY`, with a newline at the end.

@@ -117,6 +117,9 @@ fn presented_keys_have_no_other_text() {
             assert!(IdentityPublic::from_bare_pem(&bad).is_err(), "{bad:?}");
         }
     }
+    let broken = clean_key(PUBLIC).replace("AyEA", "AyEA\n");
+    assert!(IdentityPublic::from_pem(&broken).is_ok());
+    assert!(IdentityPublic::from_bare_pem(&broken).is_err());
     // Parameters, which RFC 8410 does not allow: the same key in another text.
     let der = [&unhex(&"302c300706032b65700500032100".into())[..], &[9; 32]].concat();
     let pem = pem::encode("PUBLIC KEY", &der);

@@ -224,7 +224,8 @@ impl Fleet {
         let end = Instant::now() + LONG;
         let list = self.ids().join(",");
         loop {
-            self.minions.iter_mut().for_each(Minion::must_live);
+            let minions = self.minions.iter_mut();
+            minions.for_each(Minion::must_live_or_start_again);
             // By a list, which a stock minion hears only if it has said who it is.
             let ran = cli.salt(&["-L", &list, "test.ping", "-t", "3", "--out=json"]);
             let all = ran.returns().unwrap_or_default();

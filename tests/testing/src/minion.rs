@@ -3,12 +3,13 @@
 use super::config::Home;
 use super::process::Process;
 use super::{Master, Stock, halite_program};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A minion in its own directory; dropping it stops its processes.
 pub struct Minion {
     process: Process,
+    program: PathBuf,
     /// Its id.
     pub id: String,
     /// Its directories.
@@ -37,14 +38,9 @@ impl Minion {
             master.publish_port,
             root = home.root().display()
         ));
-        let mut command = Command::new(&program);
-        command
-            .arg("-c")
-            .arg(home.config_dir())
-            .args(["-l", "info"]);
-        let process = Process::start(&format!("minion {id}"), &mut command, &home.log());
         Minion {
-            process,
+            process: launch(&program, id, &home),
+            program,
             id: id.into(),
             home,
         }
@@ -53,6 +49,20 @@ impl Minion {
     /// Ends it with SIGTERM, as a service manager does.
     pub fn terminate(&mut self) {
         self.process.terminate();
+    }
+
+    /// Starts a stock minion again that has ended by itself without an error: now and then one does when its connection is closed,
+    /// since `Minion.tune_in` takes any RuntimeError for the end. Panics with its log if it has ended otherwise.
+    pub fn must_live_or_start_again(&mut self) {
+        let left = self.process.status().is_some_and(|status| status.success());
+        if left && self.program.ends_with("salt-minion") {
+            eprintln!(
+                "the stock minion {} has ended by itself; it is started again",
+                self.id
+            );
+            self.process = launch(&self.program, &self.id, &self.home);
+        }
+        self.process.must_live();
     }
 
     /// Panics with its log if it has exited.
@@ -64,4 +74,13 @@ impl Minion {
     pub fn tail(&self) -> String {
         self.process.tail()
     }
+}
+
+fn launch(program: &Path, id: &str, home: &Home) -> Process {
+    let mut command = Command::new(program);
+    command
+        .arg("-c")
+        .arg(home.config_dir())
+        .args(["-l", "info"]);
+    Process::start(&format!("minion {id}"), &mut command, &home.log())
 }
