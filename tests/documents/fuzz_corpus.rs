@@ -122,4 +122,4 @@ macro_rules! targets {
     };
 }
 
-targets! { msgpack envelope crypticle_loads event_frame yaml target_compound parse_input return_load jinja sysinspect collective_packet collective_security stomp zmtp ruby_marshal ruby_psych collective_core collective_choria collective_filter arena_message arena_module envelope_peek ext_types target_regex jinja_budget kwargs saltfile zmtp_request tcp_frame ws_stream proxy_header noise_handshake session_gcm cluster_message python_marshal }
+targets! { msgpack envelope crypticle_loads event_frame yaml target_compound parse_input return_load jinja sysinspect collective_packet collective_security stomp zmtp ruby_marshal ruby_psych collective_core collective_choria collective_filter arena_message arena_module envelope_peek ext_types target_regex jinja_budget kwargs saltfile zmtp_request tcp_frame ws_stream proxy_header noise_handshake session_gcm cluster_message python_marshal identity_key }
