@@ -24,8 +24,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How often to check for time-outs.
+/// How often to check for time-outs, at the most.
 const TICK: Duration = Duration::from_millis(50);
+/// The same for each minion: the check looks at all of them, and must not take all of a processor.
+const TICK_EACH: Duration = Duration::from_micros(20);
 /// Pause after a lost connection or a refused sign-in; spread by the minion's number.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The pause is doubled at most this often for consecutive refused connections.
@@ -88,6 +90,7 @@ impl Shard {
         }
         let mut events = vec![EpollEvent::empty(); 512];
         let mut ticked = Instant::now();
+        let tick = TICK.max(TICK_EACH * u32::try_from(self.minions.len()).unwrap_or(u32::MAX));
         while !self.shared.stop.load(Ordering::Acquire) {
             self.start_sign_ins();
             self.start_work();
@@ -105,7 +108,7 @@ impl Shard {
                 };
                 self.progress(token / 2, socket);
             }
-            if ticked.elapsed() > TICK {
+            if ticked.elapsed() > tick {
                 ticked = Instant::now();
                 self.tick();
             }
