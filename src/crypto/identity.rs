@@ -86,7 +86,7 @@ impl IdentityKey {
                 .is_ok_and(|info| info.algorithm.oid == ed25519::OID);
         match is_ed25519 {
             true => Ed25519Private::from_pkcs8(&pem.der).map(IdentityKey::Ed25519),
-            false => PrivateKey::from_pem(text).map(IdentityKey::Rsa),
+            false => PrivateKey::from_document(&pem).map(IdentityKey::Rsa),
         }
     }
 
@@ -159,7 +159,7 @@ impl IdentityPublic {
                 .is_ok_and(|spki| spki.algorithm.oid == ed25519::OID);
         match is_ed25519 {
             true => Ed25519Public::from_spki(&pem.der).map(IdentityPublic::Ed25519),
-            false => PublicKey::from_pem(text).map(IdentityPublic::Rsa),
+            false => PublicKey::from_document(&pem).map(IdentityPublic::Rsa),
         }
     }
 

@@ -78,7 +78,10 @@ impl<B: Backend> RsaPrivate<B> {
     /// # Errors
     /// If it is not such a PEM, has a passphrase, is inconsistent or out of bounds.
     pub fn from_pem(text: &str) -> Result<Self, CryptoError> {
-        let pem = pem::decode(text)?;
+        Self::from_document(&pem::decode(text)?)
+    }
+
+    pub(super) fn from_document(pem: &pem::Pem) -> Result<Self, CryptoError> {
         match pem.label.as_str() {
             "RSA PRIVATE KEY" => Self::from_pkcs1(&pem.der),
             "PRIVATE KEY" => Self::from_pkcs1(pkcs8_key(&pem.der)?),
@@ -174,7 +177,10 @@ impl<B: Backend> RsaPublic<B> {
     /// # Errors
     /// If it is not such a PEM, or the key is out of bounds.
     pub fn from_pem(text: &str) -> Result<Self, CryptoError> {
-        let pem = pem::decode(text)?;
+        Self::from_document(&pem::decode(text)?)
+    }
+
+    pub(super) fn from_document(pem: &pem::Pem) -> Result<Self, CryptoError> {
         match pem.label.as_str() {
             "PUBLIC KEY" => Self::from_pkcs1(spki_key(&pem.der)?),
             "RSA PUBLIC KEY" => Self::from_pkcs1(&pem.der),

@@ -119,8 +119,5 @@ impl KeyScreen {
 
 /// What a minion sent, without what a terminal would obey: one key could be shown in place of another.
 fn without_controls(text: &str) -> String {
-    let is_shown = |c: &char| !c.is_control() || *c == '\n';
-    text.chars()
-        .map(|c| if is_shown(&c) { c } else { '\u{fffd}' })
-        .collect()
+    text.replace(|c: char| c.is_control() && c != '\n', "\u{fffd}")
 }

@@ -36,8 +36,7 @@ pub(super) fn admit(
         return Ok(Err(false.into()));
     };
     // Only the key as programs write it: it is stored and shown as it came.
-    let key = IdentityPublic::from_bare_pem(&presented);
-    let Ok(key) = key else {
+    let Ok(key) = IdentityPublic::from_bare_pem(&presented) else {
         log::warn!(minion:% = id, peer:% = peer; "{peer} tried to sign in as {id} with an invalid public key");
         return Ok(Err(false.into()));
     };
