@@ -3,7 +3,7 @@
 use super::signin::{Accepted, KeptSessions, MasterKey, NoiseIdentity, SeenMasters, SignInConfig};
 use halite_config::MinionConfig;
 use halite_crypto::noise::StaticKey;
-use halite_crypto::{IdentityKey, IdentityPublic, KeyString, KeyType, clean_key};
+use halite_crypto::{IdentityKey, IdentityPublic, KeyString, clean_key};
 use halite_sys::daemon::{make_dir, read_or_make, write_atomic, write_new};
 use halite_sys::exit::ExitError;
 use halite_wire::{Map, Value};
@@ -45,7 +45,7 @@ pub fn own_key(config: &MinionConfig) -> Result<IdentityKey, ExitError> {
 }
 
 fn generate(config: &MinionConfig, path: &Path) -> Result<IdentityKey, ExitError> {
-    let kind = KeyType::named(&config.key_type).unwrap_or_default();
+    let kind = config.key_type;
     log::info!(
         "generating a key pair ({kind}) in {}",
         config.pki_dir.display()
@@ -272,6 +272,7 @@ fn read(path: &Path) -> Result<Option<Zeroizing<String>>, ExitError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use halite_crypto::KeyType;
     use std::os::unix::fs::PermissionsExt;
 
     fn config(dir: &Path) -> MinionConfig {

@@ -1,6 +1,8 @@
 //! Common parts of all commands: configuration directory, log options, exit codes.
 
 use clap::ArgAction;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use halite_crypto::KeyType;
 use halite_sys::logging::{self, LEVELS, LogOptions};
 use std::path::PathBuf;
 
@@ -44,6 +46,12 @@ fn parse_level(text: &str) -> Result<String, String> {
         Some(_) => Ok(text.to_owned()),
         None => Err(format!("choose one of {}", LEVELS.join(", "))),
     }
+}
+
+/// The values of `--key-type`.
+pub(crate) fn key_type_parser() -> impl TypedValueParser<Value = KeyType> {
+    PossibleValuesParser::new(KeyType::ALL.map(KeyType::name))
+        .try_map(|name| KeyType::of_name(&name).ok_or("no such type"))
 }
 
 /// A boolean on the command line; any other string that stock accepts is true there, even `no`.

@@ -2,8 +2,9 @@
 
 use super::value::{Converted, OptionValue, converted, text, with_note};
 use halite_wire::network::{Network, any_contains};
-use halite_wire::{Map, Transport, Value};
+use halite_wire::{KeyType, Map, Transport, Value};
 use std::net::IpAddr;
+use std::path::Path;
 
 macro_rules! words {
     ($($(#[$meta:meta])* $name:ident = $type:literal { $($(#[$word_meta:meta])* $variant:ident = $word:literal,)* })*) => {$(
@@ -95,6 +96,29 @@ impl OptionValue for Transport {
     fn to_value(&self) -> Value {
         self.name().into()
     }
+}
+
+impl OptionValue for KeyType {
+    const TYPE: &'static str = "rsa or ed25519";
+
+    fn from_value(value: &Value) -> Option<Converted<Self>> {
+        converted(KeyType::of_name(&text(value)?)?)
+    }
+
+    fn to_value(&self) -> Value {
+        self.name().into()
+    }
+}
+
+/// What is to be told where `key_type` asks for another type than that of the key in `path`.
+pub fn kept_key(key_type: KeyType, present: KeyType, path: &Path) -> Option<String> {
+    let is_asked = key_type != KeyType::default() && key_type != present;
+    is_asked.then(|| {
+        format!(
+            "key_type: it is for new keys; {} is an {present} key and stays in use (docs/operations.md, \"The type of a key\")",
+            path.display()
+        )
+    })
 }
 
 /// The transports of a list (`transports`).

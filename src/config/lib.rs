@@ -50,7 +50,7 @@ pub use gateways::{
 pub use inspect::{Given, Inspection, inspect};
 pub use kinds::{
     BusFraming, Entries, ExtPillars, Items, JobCacheCompat, LogFormat, Networks, PeerRules,
-    Reactions, Roots, SaltSeries, TokenOverride, Transports,
+    Reactions, Roots, SaltSeries, TokenOverride, Transports, kept_key,
 };
 pub use logs::log_options_of;
 pub use master::{MASTER_OPTIONS, MasterConfig};

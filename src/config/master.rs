@@ -6,7 +6,7 @@ use super::kinds::{
 };
 use super::table::options;
 use super::tls::Ssl;
-use halite_wire::{Map, Transport};
+use halite_wire::{KeyType, Map, Transport};
 use std::path::PathBuf;
 
 options! {
@@ -200,7 +200,7 @@ options! {
         /// Size of new RSA keys, in bits.
         keysize: u32 = "2048";
         /// Type of a new master key: `rsa`, or `ed25519` for a master of halite's minions alone.
-        key_type: String = "rsa";
+        key_type: KeyType = "rsa";
         /// Sign the master's public key in the answers to sign-ins.
         master_sign_pubkey: bool = "false";
         /// Name of the key pair used for that.

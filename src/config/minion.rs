@@ -4,7 +4,7 @@ use super::installed::InstalledSalt;
 use super::kinds::{BusFraming, Entries, ExtPillars, LogFormat, Roots, SaltSeries, Switch};
 use super::paths::{self, below, log_below};
 use super::{ConfigError, Flavour, Role, finish, table::options, tls::Ssl};
-use halite_wire::{Map, Transport};
+use halite_wire::{KeyType, Map, Transport};
 use std::path::{Path, PathBuf};
 
 options! {
@@ -148,7 +148,7 @@ options! {
         /// Size of new RSA keys, in bits.
         keysize: u32 = "2048";
         /// Type of a new key of the minion: `rsa`, or `ed25519` for halite's masters alone.
-        key_type: String = "rsa";
+        key_type: KeyType = "rsa";
         /// Seconds to wait for the answer to a sign-in.
         auth_timeout: u64 = "5";
         /// Sign-in attempts that may time out.
@@ -500,7 +500,6 @@ impl MinionConfig {
         let oaep = ["OAEP-SHA1", "OAEP-SHA224"];
         checks.one_of("encryption_algorithm", &c.encryption_algorithm, &oaep)?;
         checks.one_of("handshake", &c.handshake, &["auto", "noise", "salt"])?;
-        checks.one_of("key_type", &c.key_type, &["rsa", "ed25519"])?;
         checks.one_of("file_client", &c.file_client, &["remote", "local"])?;
         checks.one_of("master_type", &c.master_type, &types)?;
         checks.positive("max_event_size", c.max_event_size)?;

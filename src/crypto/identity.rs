@@ -3,47 +3,14 @@
 
 use super::ed25519::{self, Ed25519Private, Ed25519Public};
 use super::{CryptoError, HashType, PrivateKey, PublicKey, Signing, clean_key, pem};
+use halite_wire::KeyType;
 use rsa::pkcs8::{PrivateKeyInfo, SubjectPublicKeyInfoRef};
-use std::fmt;
 use zeroize::Zeroizing;
 
 /// What an Ed25519 key signs as `tok` of requests. An RSA key signs `salt`.
 const TOK: &[u8] = b"halite: tok\0";
 /// What precedes the digest of a publication key that an Ed25519 key signs.
 const DIGEST: &[u8] = b"halite: publication key\0";
-
-/// The kind of a new key (option `key_type`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum KeyType {
-    /// For peers of stock Salt and of halite.
-    #[default]
-    Rsa,
-    /// For peers of halite alone.
-    Ed25519,
-}
-
-impl KeyType {
-    /// The names of all kinds.
-    pub const NAMES: [&str; 2] = ["rsa", "ed25519"];
-
-    /// The kind with this name.
-    pub fn named(name: &str) -> Option<KeyType> {
-        match name {
-            "rsa" => Some(KeyType::Rsa),
-            "ed25519" => Some(KeyType::Ed25519),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for KeyType {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(match self {
-            KeyType::Rsa => "RSA",
-            KeyType::Ed25519 => "Ed25519",
-        })
-    }
-}
 
 /// The private key of a master or minion. Cheap to clone.
 #[derive(Clone, Debug)]

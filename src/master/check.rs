@@ -1,7 +1,7 @@
 //! Output of `halite-master --topology` and `--check-config`.
 
 use super::roles::TOPOLOGY;
-use halite_config::{ClusterConfig, MasterConfig};
+use halite_config::{ClusterConfig, MasterConfig, kept_key};
 use halite_crypto::{IdentityPublic, KeyType};
 use halite_render::ext_nodes::MODULE;
 use halite_render::pillar::ext_pillar_names;
@@ -39,12 +39,8 @@ pub fn topology() -> String {
 pub fn denials(config: &MasterConfig) -> Vec<String> {
     let mut out = super::access::faults(config);
     out.extend(absent(config));
-    if present_key(config) == Some(KeyType::Rsa) && new_key(config) == Some(KeyType::Ed25519) {
-        out.push(format!(
-            "key_type: it is for new keys; {} is an RSA key and stays in use (docs/operations.md, \"The type of a key\")",
-            config.master_pub().display()
-        ));
-    }
+    let present = present_key(config);
+    out.extend(present.and_then(|kind| kept_key(config.key_type, kind, &config.master_pub())));
     out
 }
 
@@ -52,11 +48,6 @@ pub fn denials(config: &MasterConfig) -> Vec<String> {
 fn present_key(config: &MasterConfig) -> Option<KeyType> {
     let text = std::fs::read_to_string(config.master_pub()).ok()?;
     Some(IdentityPublic::from_pem(&text).ok()?.kind())
-}
-
-/// The type that a new one would have.
-fn new_key(config: &MasterConfig) -> Option<KeyType> {
-    KeyType::named(&config.key_type)
 }
 
 /// Modules of stock Salt in the configuration that halite does not have.
@@ -174,13 +165,9 @@ pub fn faults(config: &MasterConfig) -> Vec<String> {
             config.minimum_auth_version
         ),
     );
+    let key = present_key(config).unwrap_or(config.key_type);
     check(
-        new_key(config).is_some(),
-        format!("key_type: {:?} is not rsa or ed25519", config.key_type),
-    );
-    let key = present_key(config).or_else(|| new_key(config));
-    check(
-        key != Some(KeyType::Ed25519) || config.sysinspect_gateway().is_none(),
+        key != KeyType::Ed25519 || config.sysinspect_gateway().is_none(),
         format!(
             "gateways:sysinspect needs an RSA key of the master, and that in {} is, or would be, Ed25519 (key_type)",
             config.pki_dir.display()

@@ -133,8 +133,7 @@ pub(crate) fn create_own_keys(config: &MasterConfig) -> Result<(), ExitError> {
         store_pair(&key, &read_key(&own)?)?;
     }
     let is_new = !key.exists();
-    let kind = KeyType::named(&config.key_type).unwrap_or_default();
-    let public = load_or_create_key(&key, kind, config)?.public();
+    let public = load_or_create_key(&key, config.key_type, config)?.public();
     if is_new {
         let accepted = Stores::open(config).keys.list(KeyState::Accepted);
         tell_of_new_key(config, &public, accepted.map_or(0, |ids| ids.len()));

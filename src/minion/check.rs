@@ -1,6 +1,6 @@
 //! What `halite-minion --check-config` tells of settings that cannot be honoured.
 
-use halite_config::MinionConfig;
+use halite_config::{MinionConfig, kept_key};
 use halite_crypto::{IdentityPublic, KeyType};
 use halite_modules::execution::{engines, executors};
 use halite_transport::tls::{ClientTls, Trust};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// What the minion cannot run with.
 pub fn faults(config: &MinionConfig) -> Vec<String> {
     let mut out = Vec::new();
-    if config.handshake == "salt" && config.key_type == "ed25519" {
+    if config.handshake == "salt" && config.key_type == KeyType::Ed25519 {
         out.push("key_type: Salt's sign-in (`handshake: salt`) needs an RSA key".to_owned());
     }
     let tls = config.tls().map(|options| ClientTls {
@@ -26,13 +26,8 @@ pub fn faults(config: &MinionConfig) -> Vec<String> {
 pub fn present_key(config: &MinionConfig) -> Option<String> {
     let path = config.minion_pub();
     let text = std::fs::read_to_string(&path).ok()?;
-    let is_rsa = IdentityPublic::from_pem(&text).ok()?.kind() == KeyType::Rsa;
-    (is_rsa && config.key_type == "ed25519").then(|| {
-        format!(
-            "key_type: it is for new keys; {} is an RSA key and stays in use (docs/operations.md, \"The type of a key\")",
-            path.display()
-        )
-    })
+    let present = IdentityPublic::from_pem(&text).ok()?.kind();
+    kept_key(config.key_type, present, &path)
 }
 
 /// Python files that are not used or broken, executors and engines that are not there. The minion runs without them.

@@ -66,6 +66,12 @@ pub struct JobUpdate {
 pub trait JobReader: Send + Sync {
     /// The whole job; `None` if unknown.
     fn get(&self, jid: &Jid) -> io::Result<Option<StoredJob>>;
+
+    /// The load of a job alone, without reading its returns where that can be avoided; `None` if the job is unknown. Of a
+    /// job that was sent in parts, any of its loads.
+    fn load(&self, jid: &Jid) -> io::Result<Option<Map>> {
+        Ok(self.get(jid)?.map(|job| job.load))
+    }
 }
 
 /// Where jobs and returns are stored.

@@ -95,7 +95,7 @@ fn jobs_are_followed_by_cursor() {
         let jobs = &stores.jobs;
         let now = jiff::Timestamp::now().as_second();
         let (old, jid) = (Jid::from_time(now - 3600, 0), Jid::from_time(now, 0));
-        assert!(jobs.get(&jid).unwrap().is_none());
+        assert!(jobs.get(&jid).unwrap().is_none() && jobs.load(&jid).unwrap().is_none());
         assert!(jobs.updates(&jid, 0).unwrap().is_none());
         let load = map! {"fun" => "test.ping", "key" => "secret"};
         let expected = ["a".to_owned(), "b".to_owned()];
@@ -132,6 +132,9 @@ fn jobs_are_followed_by_cursor() {
         assert_eq!(job.minions, ["a", "b", "c"]);
         assert_eq!(job.missing, ["gone"]);
         assert_eq!((job.load, job.returns.len()), (load, 2));
+        let known = jobs.load(&jid).unwrap().unwrap();
+        assert_eq!(known.str("fun"), Some("test.ping"));
+        assert!(!known.contains("key"));
         let listed: Vec<Jid> = jobs.list().unwrap().into_iter().map(|(j, _)| j).collect();
         assert_eq!(listed, [old.clone(), jid.clone()]);
         assert_eq!(

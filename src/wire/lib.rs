@@ -9,6 +9,7 @@ pub mod fnv;
 pub mod ids;
 mod incomplete;
 pub mod json;
+mod key_type;
 pub mod msgpack;
 pub mod network;
 pub mod proxy;
@@ -29,5 +30,6 @@ pub mod xml;
 pub mod yaml;
 pub mod zmtp;
 
+pub use key_type::KeyType;
 pub use transport::{Spoken, Transport};
 pub use value::{Map, Value};

@@ -115,8 +115,11 @@ fn what_a_job_cache_lacks_is_fetched() {
     let mut client = cluster.nats.client();
     client.publish("$JS.API.STREAM.PURGE.HALITE_test_LOG", b"");
     client.settle();
+    // Nothing can be fetched before somebody listens.
+    cluster.masters[0].pause();
     cluster.masters[1].start_again();
     let ear = Ear::at(&cluster.masters[1]);
+    cluster.masters[0].resume();
     for jid in &jids {
         wait_until("it is fetched", || has(&cluster.masters[1], jid));
         wait_until("its bus tells", || ear.times(jid, "m1") == 1);

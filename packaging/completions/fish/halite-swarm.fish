@@ -5,7 +5,7 @@ complete -c halite-swarm -l ca -d 'The ports have TLS: file with the certificate
 complete -c halite-swarm -l publish-port -d 'Port for publications; by default the one that the master names at sign-in' -r -f
 complete -c halite-swarm -l key-type -d 'Type of the keys: `rsa`, or `ed25519`, which is for the handshake alone' -r -f -a "rsa\t''
 ed25519\t''"
-complete -c halite-swarm -l minions -d 'Number of minions; each needs two open files and about 20 kB' -r -f
+complete -c halite-swarm -l minions -d 'Number of minions; each needs two open files and about 20 kB. For more than 25000, name several addresses of the master: to one, a host has 64000 ports at most, and soon looks long for a free one' -r -f
 complete -c halite-swarm -l prefix -d 'Ids are PREFIX-0, PREFIX-1, ...' -r -f
 complete -c halite-swarm -l keys -d 'Directory to keep key pairs in between runs; without it they are generated each time, and a master that knows the ids refuses them' -r -f -a "(__fish_complete_directories)"
 complete -c halite-swarm -l key-pool -d 'Key pairs that the minions share' -r -f

@@ -10,7 +10,6 @@ use halite_client::keys::{
 };
 use halite_client::local::calling_user;
 use halite_config::{MasterConfig, load_master};
-use halite_crypto::KeyType;
 use halite_master::chown_logs;
 use halite_store::audit::{AuditLog, Decision};
 use halite_store::keys::KeyState;
@@ -179,7 +178,7 @@ impl KeyCommand<'_> {
 
     fn gen_keys(&mut self, name: &str) -> Result<i32, KeyCommandError> {
         let dir = &self.options.gen_keys_dir;
-        let kind = KeyType::named(&self.options.key_type).unwrap_or_default();
+        let kind = self.options.key_type;
         let finger = generate_pair(self.config, dir, name, kind, self.keysize())
             .map_err(KeyCommandError::Pair)?;
         self.screen.result(finger.into())?;

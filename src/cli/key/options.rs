@@ -1,7 +1,7 @@
 //! Options of `halite-key`.
 
 use crate::auth::AuthOptions;
-use crate::common::{Common, IgnoredOptions, OutputOptions, parse_bool};
+use crate::common::{Common, IgnoredOptions, OutputOptions, key_type_parser, parse_bool};
 use crate::start;
 use clap::{Parser, ValueEnum};
 use halite_client::keys::FingerForm;
@@ -184,10 +184,10 @@ pub(super) struct KeyOptions {
         long,
         value_name = "TYPE",
         default_value = "rsa",
-        value_parser = KeyType::NAMES,
+        value_parser = key_type_parser(),
         help_heading = "Making keys"
     )]
-    pub key_type: String,
+    pub key_type: KeyType,
 
     /// Sign the master's public key for minions that verify it
     #[arg(long, help_heading = "Making keys")]
@@ -321,7 +321,7 @@ impl KeyOptions {
             }
         }
         match self.keysize {
-            Some(_) if self.key_type != "rsa" => Err("--keysize is for RSA keys"),
+            Some(_) if self.key_type != KeyType::Rsa => Err("--keysize is for RSA keys"),
             Some(bits) if bits < MIN_KEYSIZE => Err(TOO_SHORT),
             Some(bits) if bits as usize > MAX_BITS => Err(TOO_LONG),
             _ => Ok(()),

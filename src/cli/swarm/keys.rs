@@ -57,7 +57,7 @@ pub(super) fn keys(options: &SwarmArgs) -> io::Result<Vec<MinionKeys>> {
     }
     (0..count)
         .map(|n| {
-            let kind = KeyType::named(&options.key_type).unwrap_or_default();
+            let kind = options.key_type;
             let keys = one_key(options.keys.as_deref(), kind, n)?;
             Ok(if options.noise || kind == KeyType::Ed25519 {
                 keys.with_noise()

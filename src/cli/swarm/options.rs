@@ -1,5 +1,6 @@
 //! Options of `halite-swarm`.
 
+use crate::common::key_type_parser;
 use clap::{Parser, ValueEnum};
 use halite_crypto::KeyType;
 use halite_wire::Transport;
@@ -75,10 +76,11 @@ pub(super) struct SwarmArgs {
     pub noise: bool,
 
     /// Type of the keys: `rsa`, or `ed25519`, which is for the handshake alone
-    #[arg(long, value_name = "TYPE", default_value = "rsa", value_parser = KeyType::NAMES)]
-    pub key_type: String,
+    #[arg(long, value_name = "TYPE", default_value = "rsa", value_parser = key_type_parser())]
+    pub key_type: KeyType,
 
-    /// Number of minions; each needs two open files and about 20 kB
+    /// Number of minions; each needs two open files and about 20 kB. For more than 25000, name several addresses of the
+    /// master: to one, a host has 64000 ports at most, and soon looks long for a free one
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub minions: usize,
 

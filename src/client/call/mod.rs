@@ -12,7 +12,6 @@ use halite_ipc::{Event, Framing, Publisher};
 use halite_wire::Map;
 use halite_wire::msgpack::{self, Profile};
 use std::fmt;
-use std::time::Duration;
 
 /// Why a function failed.
 #[derive(Debug)]
@@ -92,17 +91,7 @@ pub fn not_available(name: &str) -> RunError {
 ///
 /// # Errors
 /// The master does not run.
-pub fn fire(config: &MasterConfig, tag: String, data: Map) -> Result<(), RunError> {
-    fire_within(config, tag, data, Duration::from_secs(5))
-}
-
-/// The same, waiting no longer than `timeout` for a bus that does not read.
-pub(crate) fn fire_within(
-    config: &MasterConfig,
-    tag: String,
-    mut data: Map,
-    timeout: Duration,
-) -> Result<(), RunError> {
+pub fn fire(config: &MasterConfig, tag: String, mut data: Map) -> Result<(), RunError> {
     data.set(
         "_stamp",
         halite_ipc::stamp_now(config.salt_series.stamp_style()),
@@ -110,7 +99,6 @@ pub(crate) fn fire_within(
     let path = config.event_pull();
     let payload = msgpack::encode_map(&data, Profile::Local);
     Publisher::connect(&path, Framing::Prefixed)
-        .map(|p| p.with_timeout(timeout))
         .and_then(|mut p| p.fire(&Event { tag, payload }))
         .map_err(|e| RunError::Unknown(format!("{}: {e}; is the master running?", path.display())))
 }

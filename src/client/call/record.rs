@@ -6,14 +6,17 @@ use halite_master::events::trimmed;
 use halite_store::jobs::JobStore;
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long to wait for a bus that does not accept an event.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The event bus as used by one run.
+/// The event bus as used by one run, its states, and the runs that it starts: one connection, since the bus keeps the order
+/// of events only within a connection.
+#[derive(Clone)]
 pub(crate) struct RunEvents {
-    publisher: Option<Publisher>,
+    publisher: Option<Arc<Mutex<Publisher>>>,
     tag: String,
     stamp: StampStyle,
     largest: usize,
@@ -22,14 +25,23 @@ pub(crate) struct RunEvents {
 impl RunEvents {
     /// Connects for events below `salt/<prefix>/<jid>`.
     pub fn open(config: &MasterConfig, prefix: &str, jid: &Jid) -> RunEvents {
-        let path = config.event_pull();
+        let stamp = config.salt_series.stamp_style();
+        let publisher = Publisher::connect(config.event_pull(), Framing::Prefixed).ok();
         RunEvents {
-            publisher: Publisher::connect(path, Framing::Prefixed)
-                .ok()
-                .map(|p| p.with_timeout(PATIENCE)),
+            publisher: publisher
+                .map(|p| p.with_timeout(PATIENCE).with_stamp(Some(stamp)))
+                .map(|p| Arc::new(Mutex::new(p))),
             tag: format!("salt/{prefix}/{jid}"),
-            stamp: config.salt_series.stamp_style(),
+            stamp,
             largest: usize::try_from(config.max_event_size).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// The same connection for events of a run that this one starts.
+    pub fn of_inner(&self, jid: &Jid) -> RunEvents {
+        RunEvents {
+            tag: format!("salt/run/{jid}"),
+            ..self.clone()
         }
     }
 
@@ -38,13 +50,18 @@ impl RunEvents {
         self.stamp
     }
 
-    /// Fires `data`; values too large for the bus are trimmed.
-    pub fn fire(&mut self, what: &str, data: &Map) {
-        let Some(publisher) = &mut self.publisher else {
+    /// Fires `data` below the tag of the run; values too large for the bus are trimmed.
+    pub fn fire(&self, what: &str, data: &Map) {
+        self.fire_as(format!("{}/{what}", self.tag), data);
+    }
+
+    /// Fires `data` with another tag.
+    pub fn fire_as(&self, tag: String, data: &Map) {
+        let Some(publisher) = &self.publisher else {
             return;
         };
         let payload = trimmed(data.clone(), self.largest);
-        let tag = format!("{}/{what}", self.tag);
+        let mut publisher = publisher.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(e) = publisher.fire(&Event { tag, payload }) {
             log::debug!("no event bus: {e}");
         }

@@ -6,7 +6,7 @@ mod local;
 pub mod pause;
 mod wait;
 
-use crate::call::fire_within;
+use crate::call::RunEvents;
 use halite_config::MasterConfig;
 use halite_render::state::run::{Condition, StateModules};
 use halite_states::MinionStates;
@@ -30,6 +30,8 @@ pub struct MasterStates<'a> {
     pub jid: String,
     /// The master's option `failhard`.
     pub failhard: bool,
+    /// The events of the run.
+    pub(crate) events: Option<RunEvents>,
     /// Calls a runner function.
     pub runner: CallFn<'a>,
     /// Calls a wheel function.
@@ -134,7 +136,7 @@ impl StateModules for MasterStates<'_> {
     fn finished(&self, low: &Map, result: &Map, number: usize) {
         self.host.finished(low, result, number);
         if let Some((tag, data)) = self.host.event(low, result) {
-            self.fire(tag, data);
+            self.fire(tag, &data);
         }
     }
 
@@ -165,12 +167,12 @@ impl Drop for MasterStates<'_> {
 impl MasterStates<'_> {
     /// Fires an event with the arguments of the next call (`salt/utils/event.py fire_args`).
     fn fire_args(&self, data: Map) {
-        self.fire(format!("salt/run/{}/args", self.jid), data);
+        self.fire(format!("salt/run/{}/args", self.jid), &data);
     }
 
-    fn fire(&self, tag: String, data: Map) {
-        if let Err(e) = fire_within(self.config, tag, data, Duration::from_secs(2)) {
-            log::debug!("no event bus: {e}");
+    fn fire(&self, tag: String, data: &Map) {
+        if let Some(events) = &self.events {
+            events.fire_as(tag, data);
         }
     }
 }

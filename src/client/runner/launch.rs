@@ -55,14 +55,14 @@ pub struct Run {
     pub retcode: i64,
     /// Shows values at once, on a command line.
     pub printer: Option<Printer>,
-    bus: Option<RunEvents>,
+    pub(super) bus: Option<RunEvents>,
 }
 
 impl Run {
     /// Fires `salt/run/<jid>/<what>` with a time stamp; returns the data as fired. Without a master nothing is
     /// fired, as in stock.
     pub fn fire(&mut self, what: &str, mut data: Map) -> Map {
-        let Some(bus) = &mut self.bus else {
+        let Some(bus) = &self.bus else {
             return data;
         };
         data.set("_stamp", halite_ipc::stamp_now(bus.stamp()));
@@ -114,7 +114,10 @@ pub fn run_as(
         user: launch.user.clone(),
         retcode: 0,
         printer: context.run.printer.take(),
-        bus: Some(RunEvents::open(&context.config, "run", &launch.jid)),
+        bus: Some(match &context.run.bus {
+            Some(outer) => outer.of_inner(&launch.jid),
+            None => RunEvents::open(&context.config, "run", &launch.jid),
+        }),
     };
     // A runner may call another one; the outer one's state is restored afterwards.
     let outer = std::mem::replace(&mut context.run, fresh);

@@ -2,6 +2,7 @@
 //! available states see [`crate::orchestrate`]).
 
 use super::{Args, Function, Launch, RunContext, RunError, RunnerOutput};
+use crate::call::RunEvents;
 use crate::orchestrate::MasterStates;
 use crate::sls;
 use halite_config::MasterConfig;
@@ -294,6 +295,7 @@ fn execute(
         stop,
         jid,
         failhard: config.failhard,
+        events: context.run.bus.clone(),
         runner: &runner,
         wheel: &wheel,
     };
@@ -313,6 +315,7 @@ struct InnerRuns {
     config: MasterConfig,
     stop: StopFlag,
     user: String,
+    events: Option<RunEvents>,
     depth: usize,
 }
 
@@ -322,6 +325,7 @@ impl InnerRuns {
             config: context.config.clone(),
             stop: context.stop.clone(),
             user: context.run.user.clone(),
+            events: context.run.bus.clone(),
             depth: context.depth + 1,
         }
     }
@@ -333,6 +337,7 @@ fn call_runner(inner: &InnerRuns, name: &str, args: Args) -> Map {
         config,
         stop,
         user,
+        events,
         depth,
     } = inner;
     if *depth > MOST_DEEP {
@@ -342,6 +347,7 @@ fn call_runner(inner: &InnerRuns, name: &str, args: Args) -> Map {
     let mut quiet = |_: &str, _: &Value, _: bool| {};
     let mut context = RunContext::new(config.clone(), stop.clone(), &mut quiet);
     context.depth = *depth;
+    context.run.bus.clone_from(events);
     let mut launch = Launch::by_current_user(config);
     launch.user.clone_from(user);
     let function = super::find(config, name);

@@ -378,9 +378,9 @@ fn bits(wanted: Option<i64>) -> Result<u32, RunError> {
 fn key_type(args: &Args, at: usize) -> Result<KeyType, RunError> {
     let kind = match args.get(at, "key_type") {
         None | Some(Value::Nil) => Some(KeyType::Rsa),
-        Some(name) => name.as_str().and_then(KeyType::named),
+        Some(name) => name.as_str().and_then(KeyType::of_name),
     };
-    kind.ok_or_else(|| invalid(format!("key_type is not {}", KeyType::NAMES.join(" or "))))
+    kind.ok_or_else(|| invalid("key_type is not rsa or ed25519"))
 }
 
 fn pair(kind: KeyType, keysize: Option<i64>) -> Result<Map, RunError> {

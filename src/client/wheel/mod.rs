@@ -105,14 +105,14 @@ pub fn run(config: &MasterConfig, name: &str, args: &Args) -> Result<(Value, boo
 /// The fields of events differ: 3008 fires them where the function is executed, older series where the request
 /// is handled (`salt/client/mixins.py SyncClientMixin.low`, `salt/master.py ClearFuncs.wheel`).
 pub fn answer(config: &MasterConfig, call: &Call) -> Map {
-    let mut bus = RunEvents::open(config, "wheel", &call.jid);
+    let bus = RunEvents::open(config, "wheel", &call.jid);
     let newer = config.salt_series == SaltSeries::S3008;
     let mut data = halite_wire::map! {"fun" => format!("wheel.{}", call.fun), "jid" => &call.jid};
     if !newer {
         data.set("tag", format!("salt/wheel/{}", call.jid));
     }
     data.set("user", call.user.as_str());
-    let mut fire = |what: &str, data: &mut Map| {
+    let fire = |what: &str, data: &mut Map| {
         data.set("_stamp", halite_ipc::stamp_now(bus.stamp()));
         bus.fire(what, data);
     };

@@ -8,7 +8,6 @@ use crate::access::{Caller, names, scope};
 use halite_config::SaltSeries;
 use halite_crypto::CipherKind;
 use halite_store::audit::Decision;
-use halite_store::jobs::StoredJob;
 use halite_store::keys::KeyState;
 use halite_store::minions::MinionInventory;
 use halite_store::presence::{self, ConnectedHere};
@@ -301,13 +300,14 @@ fn unusable_jid(worker: &Context, load: &Map) -> Result<Option<&'static str>, Ex
         Some("the jid is too far from the present time")
     } else {
         // The batches of stock 3008's `salt -b` are parts of one job.
-        let job = worker.stores.jobs.get(&jid)?;
-        let is_other = |job: &StoredJob| {
+        let known = worker.stores.jobs.load(&jid)?;
+        let is_other = |known: &Map| {
             ["user", "fun", "arg"]
                 .iter()
-                .any(|key| job.load.get(key) != load.get(key))
+                .any(|key| known.get(key) != load.get(key))
         };
-        job.is_some_and(|job| is_other(&job))
+        known
+            .is_some_and(|known| is_other(&known))
             .then_some("there is a job with this jid")
     })
 }
@@ -418,7 +418,7 @@ fn error(name: &str) -> Map {
 fn refused(worker: &mut Context, mut load: Map, name: &str) -> Value {
     // Only a client that chose its jid listens for that tag. An event about another job would be a lie.
     let is_new = |worker: &Context, jid: &Jid| {
-        jid.is_near(unix_now_i64(), FAR) && matches!(worker.stores.jobs.get(jid), Ok(None))
+        jid.is_near(unix_now_i64(), FAR) && matches!(worker.stores.jobs.load(jid), Ok(None))
     };
     if let Some(Ok(jid)) = load.str("jid").map(str::parse::<Jid>)
         && is_new(worker, &jid)

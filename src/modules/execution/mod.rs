@@ -63,7 +63,7 @@ mod nftables;
 mod npm;
 mod partition;
 mod pillar;
-mod pip;
+pub mod pip;
 pub mod pkg;
 pub mod postgres;
 pub mod proc;

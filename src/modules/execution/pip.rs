@@ -43,6 +43,22 @@ pub(super) const MODULE: Module =
             ])
             .keywords(),
             Function::new(
+                "list_all_versions",
+                list_all_versions,
+                "The versions of a package that can be installed.",
+            )
+            .args(args![
+                pkg,
+                bin_env = None,
+                include_alpha = False,
+                include_beta = False,
+                include_rc = False,
+                user = None,
+                cwd = None,
+                index_url = None,
+                extra_index_url = None
+            ]),
+            Function::new(
                 "list_upgrades",
                 |c| Ok(upgrades(c)?.into()),
                 "The packages that have newer versions, with these.",
@@ -241,6 +257,87 @@ fn normalized(name: &str) -> String {
         }
     }
     out
+}
+
+/// What versions are compared by (PEP 440), local parts left out: the numbers, the rank beside the release, its number.
+/// `1.0a1` < `1.0rc1` < `1.0` < `1.0.post1`.
+pub fn version_key(text: &str) -> (Vec<u64>, i64, u64) {
+    let text = text.trim_start_matches('v').to_lowercase();
+    let text = text.split('+').next().unwrap_or_default();
+    let end = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let mut numbers: Vec<u64> = text[..end]
+        .split('.')
+        .filter_map(|part| part.parse().ok())
+        .collect();
+    while numbers.last() == Some(&0) {
+        numbers.pop();
+    }
+    let rest = text[end..].trim_start_matches(['.', '-', '_']);
+    let letters: String = rest.chars().take_while(char::is_ascii_alphabetic).collect();
+    let number = rest[letters.len()..]
+        .trim_start_matches('.')
+        .parse()
+        .unwrap_or(0);
+    let rank = match letters.as_str() {
+        "dev" => -4,
+        "a" | "alpha" => -3,
+        "b" | "beta" => -2,
+        "rc" | "c" | "pre" => -1,
+        "post" | "rev" | "r" => 1,
+        _ => 0,
+    };
+    (numbers, rank, number)
+}
+
+/// The versions that the index has, oldest first; without early ones, unless they are asked for.
+fn list_all_versions(call: &mut Call<'_>) -> Result {
+    let pip = version_key(&version(call)?);
+    let pkg = text(call, "pkg");
+    let mut argv = vec!["--disable-pip-version-check".to_owned()];
+    // Older ones tell the versions when they do not find one.
+    let (has_index, has_new_resolver) = (pip >= version_key("21.2"), pip >= version_key("20.3"));
+    if has_index {
+        argv.extend(["index", "versions", &pkg].map(str::to_owned));
+    } else {
+        argv.extend(has_new_resolver.then(|| "--use-deprecated=legacy-resolver".to_owned()));
+        argv.extend(["install".to_owned(), format!("{pkg}==versions")]);
+    }
+    let indexes = [
+        ("index_url", "--index-url"),
+        ("extra_index_url", "--extra-index-url"),
+    ];
+    for (arg, option) in indexes {
+        if let Some(url) = call.text(arg).filter(|url| !url.is_empty()) {
+            argv.extend([option.to_owned(), url]);
+        }
+    }
+    let ran = run(call, argv)?;
+    let said = format!("{}\n{}", ran.stdout, ran.stderr);
+    let found = said.lines().find_map(|line| match has_index {
+        true => line.trim_start().strip_prefix("Available versions:"),
+        false => line.split_once("(from versions:")?.1.strip_suffix(')'),
+    });
+    let Some(found) = found else {
+        return Ok(Value::Nil);
+    };
+    let early = [
+        ("a", "include_alpha"),
+        ("b", "include_beta"),
+        ("rc", "include_rc"),
+    ];
+    let left_out = early.map(|(mark, arg)| (!call.flag(arg)).then_some(mark));
+    let mut versions: Vec<&str> = found
+        .split(',')
+        .map(str::trim)
+        .filter(|one| !one.is_empty() && *one != "none")
+        .filter(|one| !left_out.iter().flatten().any(|mark| one.contains(mark)))
+        .collect();
+    versions.sort_by_cached_key(|one| version_key(one));
+    Ok(Value::Array(
+        versions.into_iter().map(Value::from).collect(),
+    ))
 }
 
 fn list(call: &mut Call<'_>) -> Result {

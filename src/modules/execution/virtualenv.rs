@@ -1,37 +1,131 @@
 //! `virtualenv`: makes virtual environments of Python (`salt/modules/virtualenv_mod.py`).
 
 use super::cmd::which;
+use super::command_helpers::{read, run_all_as};
 use super::declare::{Function, Module, Result, args};
 use super::{Call, CallError, python};
 use halite_wire::{Map, Value, map};
+use std::path::Path;
 
 pub(super) const MODULE: Module = Module {
     name: "virtualenv",
-    functions: &[Function::new(
-        "create",
-        create,
-        "Makes a virtual environment with virtualenv, or with the venv of an interpreter.",
-    )
-    .args(args![
-        path,
-        venv_bin = None,
-        system_site_packages = False,
-        distribute = False,
-        clear = False,
-        python = None,
-        extra_search_dir = None,
-        never_download = None,
-        prompt = None,
-        pip = False,
-        symlinks = None,
-        upgrade = None,
-        user = None,
-        use_vt = False,
-        saltenv = "base"
-    ])
-    .names(&["path"])
-    .keywords()],
+    functions: &[
+        Function::new(
+            "create",
+            create,
+            "Makes a virtual environment with virtualenv, or with the venv of an interpreter.",
+        )
+        .args(args![
+            path,
+            venv_bin = None,
+            system_site_packages = False,
+            distribute = False,
+            clear = False,
+            python = None,
+            extra_search_dir = None,
+            never_download = None,
+            prompt = None,
+            pip = False,
+            symlinks = None,
+            upgrade = None,
+            user = None,
+            use_vt = False,
+            saltenv = "base"
+        ])
+        .names(&["path"])
+        .keywords(),
+        Function::new(
+            "virtualenv_ver",
+            virtualenv_ver,
+            "The version of virtualenv, as a list of numbers.",
+        )
+        .args(args![venv_bin, user = None])
+        .keywords(),
+        Function::new(
+            "get_site_packages",
+            |call| ask(call, SITE_PACKAGES, &[]),
+            "The directory of an environment in which its packages lie.",
+        )
+        .args(args![venv]),
+        Function::new(
+            "get_distribution_path",
+            |call| ask(call, DISTRIBUTION, &["distribution"]),
+            "The directory in which an installed distribution lies.",
+        )
+        .args(args![venv, distribution]),
+        Function::new(
+            "get_resource_path",
+            |call| ask(call, RESOURCE, &["package", "resource"]),
+            "The path of a file that belongs to a package.",
+        )
+        .args(args![venv, package = None, resource = None]),
+        Function::new(
+            "get_resource_content",
+            |call| {
+                let path = ask(call, RESOURCE, &["package", "resource"])?;
+                let path = python::str(&path);
+                Ok(read(&path)?.into())
+            },
+            "The text of a file that belongs to a package.",
+        )
+        .args(args![venv, package = None, resource = None]),
+    ],
 };
+
+/// What the interpreter of an environment is asked, with arguments.
+const SITE_PACKAGES: &str = "import sysconfig; print(sysconfig.get_path('purelib'))";
+const DISTRIBUTION: &str = "import sys
+try:
+    from importlib.metadata import distribution
+    print(distribution(sys.argv[1]).locate_file(''))
+except ImportError:
+    import pkg_resources
+    print(pkg_resources.get_distribution(sys.argv[1]).location)";
+const RESOURCE: &str = "import importlib, os, sys
+found = importlib.import_module(sys.argv[1]).__file__
+print(os.path.join(os.path.dirname(os.path.abspath(found)), sys.argv[2]))";
+
+/// Runs a program in the interpreter of the environment, with these arguments of the call.
+fn ask(call: &mut Call<'_>, program: &str, args: &[&str]) -> Result {
+    let venv = call.text("venv").unwrap_or_default();
+    let interpreter = format!("{venv}/bin/python");
+    if !Path::new(&interpreter).exists() {
+        return Err(CallError::Command(format!(
+            "Path '{venv}' does not appear to be a virtualenv: '{interpreter}' not found."
+        )));
+    }
+    let mut argv = vec![interpreter, "-c".to_owned(), program.to_owned()];
+    argv.extend(args.iter().map(|arg| call.text(arg).unwrap_or_default()));
+    let ran = run_all_as(call, argv, Map::new())?;
+    match ran.ok() {
+        true => Ok(ran.stdout.into()),
+        false => Err(CallError::Command(ran.stderr)),
+    }
+}
+
+fn virtualenv_ver(call: &mut Call<'_>) -> Result {
+    let program = call.text("venv_bin").unwrap_or_default();
+    let mut kwargs = Map::new();
+    if call.flag("user") {
+        kwargs.set("runas", call.arg("user").clone());
+    }
+    let ran = run_all_as(call, [program.as_str(), "--version"], kwargs)?;
+    // `virtualenv 20.17.1+ds from ...`, or the number alone.
+    let numbers = ran.stdout.split_whitespace().find_map(|word| {
+        let numbers = word.split(['+', 'r']).next().unwrap_or_default().split('.');
+        let numbers: Option<Vec<Value>> = numbers
+            .map(|n| Some(n.parse::<i64>().ok()?.into()))
+            .collect();
+        numbers
+    });
+    match numbers {
+        Some(numbers) if ran.ok() => Ok(Value::Array(numbers)),
+        _ => Err(CallError::Command(format!(
+            "Unable to get the virtualenv version output using '{program}'. Returned data: {}{}",
+            ran.stdout, ran.stderr
+        ))),
+    }
+}
 
 /// What makes the environment.
 enum Maker {

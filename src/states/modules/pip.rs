@@ -3,6 +3,7 @@
 use crate::declare::{Result, State, StateFunction, StateModule, StateOutcome};
 use halite_modules::args;
 use halite_modules::execution::declare::Arg;
+use halite_modules::execution::pip::version_key;
 use halite_modules::execution::{CallError, python};
 use halite_wire::{Map, Value, map};
 use std::cmp::Ordering;
@@ -142,43 +143,12 @@ fn parse(text: &str) -> Result<Requirement, String> {
     })
 }
 
-/// The numbers of a version, and its rank before a release: `1.0a1` < `1.0rc1` < `1.0` < `1.0.post1`.
-fn version(text: &str) -> (Vec<u64>, i64, u64) {
-    let text = text.trim_start_matches('v').to_lowercase();
-    let text = text.split('+').next().unwrap_or_default();
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let mut numbers: Vec<u64> = text[..end]
-        .split('.')
-        .filter_map(|part| part.parse().ok())
-        .collect();
-    while numbers.last() == Some(&0) {
-        numbers.pop();
-    }
-    let rest = text[end..].trim_start_matches(['.', '-', '_']);
-    let letters: String = rest.chars().take_while(char::is_ascii_alphabetic).collect();
-    let number = rest[letters.len()..]
-        .trim_start_matches('.')
-        .parse()
-        .unwrap_or(0);
-    let rank = match letters.as_str() {
-        "dev" => -4,
-        "a" | "alpha" => -3,
-        "b" | "beta" => -2,
-        "rc" | "c" | "pre" => -1,
-        "post" | "rev" | "r" => 1,
-        _ => 0,
-    };
-    (numbers, rank, number)
-}
-
 fn holds(own: &str, sign: &str, wanted: &str) -> bool {
     if let Some(head) = wanted.strip_suffix(".*") {
         let same = own == head || own.starts_with(&format!("{head}."));
         return if sign == "!=" { !same } else { same };
     }
-    let order = version(own).cmp(&version(wanted));
+    let order = version_key(own).cmp(&version_key(wanted));
     match sign {
         "===" => own == wanted,
         "==" => order == Ordering::Equal,

@@ -210,15 +210,20 @@ fn base(options: &TlsOptions, method: SslMethod) -> io::Result<SslContextBuilder
     if let (Some(certificate), Some(key)) = (&options.certfile, &options.keyfile) {
         builder
             .set_certificate_chain_file(certificate)
-            .map_err(|e| unusable_file(certificate, &e))?;
+            .map_err(|e| file_error("certfile", &unusable_file(certificate, &e)))?;
         builder
             .set_private_key_file(key, SslFiletype::PEM)
-            .map_err(|e| unusable_file(key, &e))?;
+            .map_err(|e| file_error("keyfile", &unusable_file(key, &e)))?;
         builder
             .check_private_key()
-            .map_err(|e| unusable_file(key, &e))?;
+            .map_err(|e| file_error("keyfile", &unusable_file(key, &e)))?;
     }
     Ok(builder)
+}
+
+/// The error with what the file is for.
+fn file_error(what: &str, e: &io::Error) -> io::Error {
+    io::Error::other(format!("{what}: {e}"))
 }
 
 /// Trusts these authorities and no others.
@@ -234,8 +239,10 @@ fn trust(
     for authority in authorities {
         match authority {
             Authority::File(file) => {
-                let told = |e| unusable_file(file, &e);
-                let text = std::fs::read(file).map_err(|e| unreadable_file(file, &e))?;
+                let what = "CA certificates";
+                let told = |e| file_error(what, &unusable_file(file, &e));
+                let text = std::fs::read(file)
+                    .map_err(|e| file_error(what, &unreadable_file(file, &e)))?;
                 for one in X509::stack_from_pem(&text).map_err(told)? {
                     store.add_cert(one)?;
                 }
@@ -250,7 +257,7 @@ fn trust(
                     store.add_lookup(X509Lookup::hash_dir())?;
                 lookup
                     .add_dir(&name, SslFiletype::PEM)
-                    .map_err(|e| unusable_file(directory, &e))?;
+                    .map_err(|e| file_error("CA certificates", &unusable_file(directory, &e)))?;
             }
             Authority::Text(text) => {
                 let all = X509::stack_from_pem(text.as_bytes())

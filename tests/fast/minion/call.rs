@@ -1,6 +1,7 @@
 //! `halite-call`.
 
 use super::*;
+use std::fs;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use testing::network::{Network, runs_apart};
@@ -379,4 +380,73 @@ fn packed_states() {
             .into_iter()
             .any(|e| e.file_name().to_string_lossy().contains("state_pkg"))
     );
+}
+
+/// What stock 3008.3 says with the same programs in place of pip and virtualenv; the last three ask a real interpreter.
+#[test]
+fn versions_and_places_of_python_packages() {
+    let dir = local();
+    let bin = dir.path().join("venv/bin");
+    fs::create_dir_all(&bin).unwrap();
+    let program = |name: &str, text: &str| {
+        let path = bin.join(name);
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    };
+    let new = program(
+        "pip-new",
+        "#!/bin/sh\ncase \"$*\" in\n--version) echo 'pip 23.0.1 from /x';;\n*'index versions foo --index-url http://i') \
+         echo 'Available versions: 10.0, 3.0.dev1, 2.0rc1, 2.0, 1.2b1, 1.1a1, 1.0';;\nesac\n",
+    );
+    let old = program(
+        "pip-old",
+        "#!/bin/sh\ncase \"$*\" in\n--version) echo 'pip 20.3.4 from /x';;\n*'--use-deprecated=legacy-resolver install foo==versions') \
+         echo 'ERROR: none satisfies it (from versions: 1.0, 10.0, 2.0)' >&2; exit 1;;\nesac\n",
+    );
+    let virtualenv = program(
+        "virtualenv",
+        "#!/bin/sh\necho 'virtualenv 20.17.1+ds from /x'\n",
+    );
+    let exec = "#!/bin/sh\nexec python3 \"$@\"\n";
+    program("python", exec);
+    let venv = dir.path().join("venv").display().to_string();
+    let run = |args: &[&str]| {
+        let all = [&["--local", "--out=json"], args].concat();
+        let (status, out, err) = call(dir.path(), &all);
+        assert_eq!(status, 0, "{args:?}: {err}");
+        let mut out: serde_json::Value = serde_json::from_str(&out).unwrap();
+        out["local"].take()
+    };
+    let versions = |pip: &str, more: &[&str]| {
+        let env = format!("bin_env={pip}");
+        run(&[&["pip.list_all_versions", "foo", &env], more].concat())
+    };
+    let index = "index_url=http://i";
+    assert_eq!(
+        versions(&new, &[index]),
+        serde_json::json!(["1.0", "2.0", "3.0.dev1", "10.0"])
+    );
+    assert_eq!(
+        versions(&new, &[index, "include_beta=true", "include_rc=true"]),
+        serde_json::json!(["1.0", "1.2b1", "2.0rc1", "2.0", "3.0.dev1", "10.0"])
+    );
+    assert_eq!(versions(&new, &[]), serde_json::Value::Null);
+    assert_eq!(
+        versions(&old, &[]),
+        serde_json::json!(["1.0", "2.0", "10.0"])
+    );
+    assert_eq!(
+        run(&["virtualenv.virtualenv_ver", &virtualenv]),
+        serde_json::json!([20, 17, 1])
+    );
+    let packages = run(&["virtualenv.get_site_packages", &venv]);
+    assert!(
+        packages.as_str().unwrap().ends_with("-packages"),
+        "{packages}"
+    );
+    let (package, resource) = ("package=json", "resource=tool.py");
+    let path = run(&["virtualenv.get_resource_path", &venv, package, resource]);
+    let text = run(&["virtualenv.get_resource_content", &venv, package, resource]);
+    assert_eq!(text, fs::read_to_string(path.as_str().unwrap()).unwrap());
 }

@@ -233,7 +233,7 @@ fn strangers_get_nothing() {
         ("key_type: ed25519", "ed25519"),
     ];
     for (master, minion) in types {
-        strangers_get_nothing_at(master, KeyType::named(minion).unwrap());
+        strangers_get_nothing_at(master, KeyType::of_name(minion).unwrap());
     }
 }
 

@@ -293,6 +293,13 @@ impl JobReader for JobLog {
             (None, None) => Ok(None),
         }
     }
+
+    fn load(&self, jid: &Jid) -> io::Result<Option<Map>> {
+        match read_head(&self.path(jid))? {
+            Some(head) if !head.load.0.is_empty() => Ok(Some(head.load)),
+            _ => Ok(self.get(jid)?.map(|job| job.load)),
+        }
+    }
 }
 
 impl JobStore for JobLog {
