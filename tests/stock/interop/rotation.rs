@@ -20,14 +20,23 @@ pub fn all(old: &Stock, new: &Stock) {
     ];
     let cli = master.halite_cli();
     wait_until("all answer", || ping(&cli).is_ok());
-    // Sessions end after `publish_session` as well, which is not what is looked at here.
-    for sessions in ["sessions", "sessions_gcm"] {
-        let sessions = std::fs::read_dir(master.home.cache().join(sessions)).unwrap();
-        for file in sessions.flatten() {
-            let file = std::fs::File::open(file.path()).unwrap();
-            file.set_modified(SystemTime::now() + LONG).unwrap();
+    // Sessions end after `publish_session` as well, which is not what is looked at here. One may have ended already.
+    wait_until("all answer in sessions that last", || {
+        for sessions in ["sessions", "sessions_gcm"] {
+            let sessions = std::fs::read_dir(master.home.cache().join(sessions)).unwrap();
+            for file in sessions.flatten() {
+                let file = std::fs::File::open(file.path()).unwrap();
+                file.set_modified(SystemTime::now() + LONG).unwrap();
+            }
         }
-    }
+        let signs_in = || {
+            let log = log(&minions[2]);
+            let times = |text| log.matches(text).count();
+            (times("signing in again"), times("signed in at"))
+        };
+        let before = signs_in();
+        ping(&cli).is_ok() && signs_in() == before && before.0 < before.1
+    });
     // Minions that begin may well meet a change between their sign-in and their first publication.
     let begun = minions.each_ref().map(|minion| log(minion).len());
     let since = |at: usize| {

@@ -214,14 +214,16 @@ impl NatsServer {
         })
     }
 
-    /// How many others follow it and are there, if it leads all of them.
-    pub fn followers(&self) -> usize {
-        let Some(report) = self.page("/jsz") else {
-            return 0;
-        };
-        let all = report["meta_cluster"]["replicas"].as_array();
+    /// The servers that take part in what this one leads, by their names, and how many it expects; `None` if it leads nothing.
+    pub fn members(&self) -> Option<(BTreeSet<String>, u64)> {
+        let report = self.page("/jsz")?;
+        let meta = &report["meta_cluster"];
+        let followers = meta["replicas"].as_array()?.iter();
         let is_there = |one: &&Value| one["current"] == true && one["offline"] != true;
-        all.into_iter().flatten().filter(is_there).count()
+        let names = followers.filter(is_there).map(|one| &one["name"]);
+        let names = names.chain([&meta["leader"]]);
+        let names = names.filter_map(|name| name.as_str().map(str::to_owned));
+        Some((names.collect(), meta["cluster_size"].as_u64()?))
     }
 
     /// What it has of each stream, and who reads it.

@@ -13,10 +13,13 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The stream in which masters tell each other about jobs.
 pub const LOG: &str = "HALITE_test_LOG";
+
+/// After this time, a server that the others do not count is left out.
+const LEFT_OUT: Duration = Duration::from_secs(5);
 
 /// The cluster; a master, its minion and a server have the same number.
 pub struct ThreeByThree {
@@ -87,17 +90,38 @@ impl ThreeByThree {
             three.start_server(n);
         }
         three.wait_leaders();
-        // A leader may have one follower yet: then nothing with three replicas can be made.
-        wait_until("all servers take part", || {
-            let followers = |n: usize| on(&three.network, n, || three.servers[n].followers());
-            (0..3).any(|n| followers(n) == 2)
-        });
+        three.wait_all_take_part();
         for n in 0..masters {
             let master = three.start_master(n, more);
             three.masters.push(master);
             wait_until("it is a member", || is_member(&three.masters[n]));
         }
         three
+    }
+
+    /// A leader may have one follower yet: then nothing with three replicas can be made. Of three servers of NATS 2.10 that
+    /// begin together, one is left out for good once in some hundred times (`cluster_size` 2), until it starts again.
+    fn wait_all_take_part(&mut self) {
+        let mut asked = Instant::now();
+        wait_until("all servers take part", || {
+            let members = |n: usize| on(&self.network, n, || self.servers[n].members());
+            let Some((names, expected)) = (0..3).find_map(members) else {
+                return false;
+            };
+            if expected == 2 && asked.elapsed() > LEFT_OUT {
+                let left_out = (0..3).find(|n| !names.contains(&server_name(*n)));
+                if let Some(n) = left_out.filter(|_| names.len() == 2) {
+                    eprintln!(
+                        "the servers have left out {}: it is started again",
+                        server_name(n)
+                    );
+                    self.servers[n].kill();
+                    self.start_server(n);
+                    asked = Instant::now();
+                }
+            }
+            names.len() == 3
+        });
     }
 
     fn start_master(&self, n: usize, more: &str) -> Master {
