@@ -24,15 +24,20 @@ impl Publisher {
     ///
     /// [`Framing::Prefixed`], the default, suits every release since 3006.26, 3007.15 and 3008.2.
     pub fn connect(path: impl AsRef<Path>, framing: Framing) -> Result<Publisher, Error> {
-        let mut publisher = Publisher {
+        let mut publisher = Publisher::unconnected(path, framing);
+        publisher.stream = Some(publisher.open()?);
+        Ok(publisher)
+    }
+
+    /// One that connects when it sends an event: whether there is a bus then is an error of that event alone.
+    pub fn unconnected(path: impl AsRef<Path>, framing: Framing) -> Publisher {
+        Publisher {
             path: path.as_ref().to_owned(),
             framing,
             stamp: Some(StampStyle::default()),
             timeout: Duration::from_secs(5),
             stream: None,
-        };
-        publisher.stream = Some(publisher.open()?);
-        Ok(publisher)
+        }
     }
 
     /// Sets how `_stamp` is added to events that have none; `None` sends them as they are.

@@ -6,6 +6,7 @@ use halite_master::events::trimmed;
 use halite_store::jobs::JobStore;
 use halite_wire::ids::Jid;
 use halite_wire::{Map, Value};
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,21 +17,21 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// of events only within a connection.
 #[derive(Clone)]
 pub(crate) struct RunEvents {
-    publisher: Option<Arc<Mutex<Publisher>>>,
+    publisher: Arc<Mutex<Publisher>>,
     tag: String,
     stamp: StampStyle,
     largest: usize,
 }
 
 impl RunEvents {
-    /// Connects for events below `salt/<prefix>/<jid>`.
-    pub fn open(config: &MasterConfig, prefix: &str, jid: &Jid) -> RunEvents {
+    /// For events below `salt/<prefix>/<jid>`.
+    pub fn open(config: &MasterConfig, prefix: &str, jid: impl Display) -> RunEvents {
         let stamp = config.salt_series.stamp_style();
-        let publisher = Publisher::connect(config.event_pull(), Framing::Prefixed).ok();
+        let publisher = Publisher::unconnected(config.event_pull(), Framing::Prefixed)
+            .with_timeout(PATIENCE)
+            .with_stamp(Some(stamp));
         RunEvents {
-            publisher: publisher
-                .map(|p| p.with_timeout(PATIENCE).with_stamp(Some(stamp)))
-                .map(|p| Arc::new(Mutex::new(p))),
+            publisher: Arc::new(Mutex::new(publisher)),
             tag: format!("salt/{prefix}/{jid}"),
             stamp,
             largest: usize::try_from(config.max_event_size).unwrap_or(usize::MAX),
@@ -57,11 +58,9 @@ impl RunEvents {
 
     /// Fires `data` with another tag.
     pub fn fire_as(&self, tag: String, data: &Map) {
-        let Some(publisher) = &self.publisher else {
-            return;
-        };
         let payload = trimmed(data.clone(), self.largest);
-        let mut publisher = publisher.lock().unwrap_or_else(PoisonError::into_inner);
+        let publisher = self.publisher.lock();
+        let mut publisher = publisher.unwrap_or_else(PoisonError::into_inner);
         if let Err(e) = publisher.fire(&Event { tag, payload }) {
             log::debug!("no event bus: {e}");
         }

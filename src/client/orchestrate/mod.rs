@@ -31,7 +31,7 @@ pub struct MasterStates<'a> {
     /// The master's option `failhard`.
     pub failhard: bool,
     /// The events of the run.
-    pub(crate) events: Option<RunEvents>,
+    pub(crate) events: RunEvents,
     /// Calls a runner function.
     pub runner: CallFn<'a>,
     /// Calls a wheel function.
@@ -171,9 +171,7 @@ impl MasterStates<'_> {
     }
 
     fn fire(&self, tag: String, data: &Map) {
-        if let Some(events) = &self.events {
-            events.fire_as(tag, data);
-        }
+        self.events.fire_as(tag, data);
     }
 }
 

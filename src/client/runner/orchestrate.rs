@@ -280,6 +280,11 @@ fn execute(
         done.set("jid", &jid);
         done
     };
+    // An engine in Python calls the function itself, so that there is no run.
+    let events = match &context.run.bus {
+        Some(events) => events.clone(),
+        None => RunEvents::open(config, "run", &jid),
+    };
     let progress = Progress {
         jid: jid.clone(),
         events: config.state_events,
@@ -295,7 +300,7 @@ fn execute(
         stop,
         jid,
         failhard: config.failhard,
-        events: context.run.bus.clone(),
+        events,
         runner: &runner,
         wheel: &wheel,
     };

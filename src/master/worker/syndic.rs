@@ -173,22 +173,30 @@ fn expect(worker: &mut Context, jid: &Jid, minions: &[Value]) -> Result<(), Exit
     let Some(job) = worker.stores.jobs.get(jid)? else {
         return Ok(());
     };
-    if let Some(new) = newly_expected(&job.minions, minions) {
-        worker.stores.jobs.save_load(jid, &job.load, &new, &[])?;
+    if let Some(all) = extended(&job.minions, minions) {
+        worker
+            .stores
+            .jobs
+            .save_load(jid, &job.load, &all, &job.missing)?;
     }
     Ok(())
 }
 
-/// The ids in `more` that are not in `known`; `None` if there are none, or too many.
-fn newly_expected(known: &[String], more: &[Value]) -> Option<Vec<String>> {
+/// `known` with the ids in `more` that are new; `None` if there are none, or too many.
+fn extended(known: &[String], more: &[Value]) -> Option<Vec<String>> {
     if more.len() > MOST_RETURNS {
         return None;
     }
     let mut seen: HashSet<&str> = known.iter().map(String::as_str).collect();
     let new = more.iter().filter_map(Value::as_str);
     let new = new.filter(|id| seen.insert(*id) && id.parse::<MinionId>().is_ok());
-    let new: Vec<String> = new.map(str::to_owned).collect();
-    (!new.is_empty() && known.len() + new.len() <= MOST_RETURNS).then_some(new)
+    let all: Vec<String> = known
+        .iter()
+        .map(String::as_str)
+        .chain(new)
+        .map(str::to_owned)
+        .collect();
+    (all.len() > known.len() && all.len() <= MOST_RETURNS).then_some(all)
 }
 
 #[cfg(test)]
@@ -213,9 +221,9 @@ mod tests {
     fn new_ids_are_added_once() {
         let known = ["a".to_owned(), "b".to_owned()];
         let ids = |ids: &[&str]| -> Vec<Value> { ids.iter().map(|id| (*id).into()).collect() };
-        assert_eq!(newly_expected(&known, &ids(&["b", "a", "../x"])), None);
-        let more = newly_expected(&known, &ids(&["c", "b", "c"]));
-        assert_eq!(more.unwrap(), ["c"]);
+        assert_eq!(extended(&known, &ids(&["b", "a", "../x"])), None);
+        let more = extended(&known, &ids(&["c", "b", "c"]));
+        assert_eq!(more.unwrap(), ["a", "b", "c"]);
     }
 
     /// With a search for each, this would take longer than any test may.
@@ -228,11 +236,8 @@ mod tests {
         let part: Map = (0..1_000_000).map(|n| (n.to_string(), n)).collect();
         assert_eq!(merged(&jid, &id, part, &Map::new()).len(), 1_000_002);
         let ids: Vec<Value> = (0..MOST_RETURNS).map(|n| n.to_string().into()).collect();
-        assert_eq!(
-            newly_expected(&[], &ids).map(|all| all.len()),
-            Some(MOST_RETURNS)
-        );
+        assert_eq!(extended(&[], &ids).map(|all| all.len()), Some(MOST_RETURNS));
         let more: Vec<Value> = (0..=MOST_RETURNS).map(|n| n.to_string().into()).collect();
-        assert_eq!(newly_expected(&[], &more), None);
+        assert_eq!(extended(&[], &more), None);
     }
 }

@@ -293,8 +293,18 @@ pub fn version_key(text: &str) -> (Vec<u64>, i64, u64) {
 
 /// The versions that the index has, oldest first; without early ones, unless they are asked for.
 fn list_all_versions(call: &mut Call<'_>) -> Result {
-    let pip = version_key(&version(call)?);
     let pkg = text(call, "pkg");
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if !pkg.starts_with(|c: char| c.is_ascii_alphanumeric()) || !pkg.chars().all(is_of_name) {
+        return Err(CallError::Command(format!(
+            "{pkg:?} is not the name of a package"
+        )));
+    }
+    let ran = run(call, vec!["--version".to_owned()])?;
+    if !ran.ok() {
+        return Err(said(ran));
+    }
+    let pip = version_key(ran.stdout.split_whitespace().nth(1).unwrap_or_default());
     let mut argv = vec!["--disable-pip-version-check".to_owned()];
     // Older ones tell the versions when they do not find one.
     let (has_index, has_new_resolver) = (pip >= version_key("21.2"), pip >= version_key("20.3"));
@@ -335,9 +345,10 @@ fn list_all_versions(call: &mut Call<'_>) -> Result {
         .filter(|one| !left_out.iter().flatten().any(|mark| one.contains(mark)))
         .collect();
     versions.sort_by_cached_key(|one| version_key(one));
-    Ok(Value::Array(
-        versions.into_iter().map(Value::from).collect(),
-    ))
+    Ok(match versions.is_empty() {
+        true => Value::Nil,
+        false => Value::Array(versions.into_iter().map(Value::from).collect()),
+    })
 }
 
 fn list(call: &mut Call<'_>) -> Result {

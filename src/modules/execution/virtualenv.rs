@@ -77,13 +77,17 @@ const SITE_PACKAGES: &str = "import sysconfig; print(sysconfig.get_path('purelib
 const DISTRIBUTION: &str = "import sys
 try:
     from importlib.metadata import distribution
-    print(distribution(sys.argv[1]).locate_file(''))
 except ImportError:
     import pkg_resources
-    print(pkg_resources.get_distribution(sys.argv[1]).location)";
+    print(pkg_resources.get_distribution(sys.argv[1]).location)
+else:
+    print(distribution(sys.argv[1]).locate_file(''))";
 const RESOURCE: &str = "import importlib, os, sys
 found = importlib.import_module(sys.argv[1]).__file__
-print(os.path.join(os.path.dirname(os.path.abspath(found)), sys.argv[2]))";
+names = sys.argv[2].split('/')
+if '..' in names:
+    sys.exit('a resource lies below its package: ' + sys.argv[2])
+print(os.path.join(os.path.dirname(os.path.abspath(found)), *(name for name in names if name)))";
 
 /// Runs a program in the interpreter of the environment, with these arguments of the call.
 fn ask(call: &mut Call<'_>, program: &str, args: &[&str]) -> Result {

@@ -432,6 +432,11 @@ fn versions_and_places_of_python_packages() {
         serde_json::json!(["1.0", "1.2b1", "2.0rc1", "2.0", "3.0.dev1", "10.0"])
     );
     assert_eq!(versions(&new, &[]), serde_json::Value::Null);
+    let env = format!("bin_env={old}");
+    let option = ["--local", "pip.list_all_versions", "pkg=--log=/x", &env];
+    let (status, _, err) = call(dir.path(), &option);
+    assert_eq!(status, 1);
+    assert!(err.contains("is not the name of a package"), "{err}");
     assert_eq!(
         versions(&old, &[]),
         serde_json::json!(["1.0", "2.0", "10.0"])
@@ -448,5 +453,12 @@ fn versions_and_places_of_python_packages() {
     let (package, resource) = ("package=json", "resource=tool.py");
     let path = run(&["virtualenv.get_resource_path", &venv, package, resource]);
     let text = run(&["virtualenv.get_resource_content", &venv, package, resource]);
+    let absolute = run(&[
+        "virtualenv.get_resource_path",
+        &venv,
+        package,
+        "resource=/etc/passwd",
+    ]);
+    assert!(absolute.as_str().unwrap().ends_with("/json/etc/passwd"));
     assert_eq!(text, fs::read_to_string(path.as_str().unwrap()).unwrap());
 }
