@@ -53,12 +53,12 @@ impl RunEvents {
 
     /// Fires `data` below the tag of the run; values too large for the bus are trimmed.
     pub fn fire(&self, what: &str, data: &Map) {
-        self.fire_as(format!("{}/{what}", self.tag), data);
+        self.fire_as(format!("{}/{what}", self.tag), data.clone());
     }
 
     /// Fires `data` with another tag.
-    pub fn fire_as(&self, tag: String, data: &Map) {
-        let payload = trimmed(data.clone(), self.largest);
+    pub fn fire_as(&self, tag: String, data: Map) {
+        let payload = trimmed(data, self.largest);
         let publisher = self.publisher.lock();
         let mut publisher = publisher.unwrap_or_else(PoisonError::into_inner);
         if let Err(e) = publisher.fire(&Event { tag, payload }) {

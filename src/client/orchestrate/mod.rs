@@ -136,7 +136,7 @@ impl StateModules for MasterStates<'_> {
     fn finished(&self, low: &Map, result: &Map, number: usize) {
         self.host.finished(low, result, number);
         if let Some((tag, data)) = self.host.event(low, result) {
-            self.fire(tag, &data);
+            self.events.fire_as(tag, data);
         }
     }
 
@@ -167,11 +167,8 @@ impl Drop for MasterStates<'_> {
 impl MasterStates<'_> {
     /// Fires an event with the arguments of the next call (`salt/utils/event.py fire_args`).
     fn fire_args(&self, data: Map) {
-        self.fire(format!("salt/run/{}/args", self.jid), &data);
-    }
-
-    fn fire(&self, tag: String, data: &Map) {
-        self.events.fire_as(tag, data);
+        self.events
+            .fire_as(format!("salt/run/{}/args", self.jid), data);
     }
 }
 

@@ -301,13 +301,13 @@ fn unusable_jid(worker: &Context, load: &Map) -> Result<Option<&'static str>, Ex
     } else {
         // The batches of stock 3008's `salt -b` are parts of one job.
         let known = worker.stores.jobs.load(&jid)?;
-        let is_other = |known: &Map| {
+        let is_other = |known: Map| {
             ["user", "fun", "arg"]
                 .iter()
                 .any(|key| known.get(key) != load.get(key))
         };
         known
-            .is_some_and(|known| is_other(&known))
+            .is_some_and(is_other)
             .then_some("there is a job with this jid")
     })
 }

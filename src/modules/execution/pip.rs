@@ -318,11 +318,7 @@ fn list_all_versions(call: &mut Call<'_>) -> Result {
         ("index_url", "--index-url"),
         ("extra_index_url", "--extra-index-url"),
     ];
-    for (arg, option) in indexes {
-        if let Some(url) = call.text(arg).filter(|url| !url.is_empty()) {
-            argv.extend([option.to_owned(), url]);
-        }
-    }
+    options(call, &mut argv, &indexes);
     let ran = run(call, argv)?;
     let said = format!("{}\n{}", ran.stdout, ran.stderr);
     let found = said.lines().find_map(|line| match has_index {
